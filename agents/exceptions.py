@@ -1,0 +1,49 @@
+"""The root of every error this project raises on purpose, and the errors of the `agents` app.
+
+An `ApplicationError` carries a stable machine-readable `code`, a translatable `public_message` that may be shown to
+a person, and whether trying again can help. Vendor exceptions are translated at the border of each backend and
+chained; the text of an exception (`str(error)`) is for logs and never reaches an end user.
+"""
+
+from typing import ClassVar
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+
+class ApplicationError(Exception):
+    """Base error: `code` and `retryable` belong to the class, the messages to the instance."""
+
+    code: ClassVar[str] = "internal_error"
+    retryable: ClassVar[bool] = False
+    default_message: ClassVar[str | Promise] = _("Une erreur interne est survenue.")
+
+    def __init__(self, detail: str = "", *, public_message: str | Promise | None = None) -> None:
+        self.public_message = public_message or self.default_message
+        super().__init__(detail or str(self.public_message))
+
+
+class LLMError(ApplicationError):
+    code = "llm_error"
+    default_message = _("Le modèle de langage n’a pas pu répondre.")
+
+
+class LLMUnavailableError(LLMError):
+    """The server refuses connections, rate-limits or fails (429, 5xx)."""
+
+    code = "llm_unavailable"
+    retryable = True
+    default_message = _("Le modèle de langage est indisponible. Réessayez dans un instant.")
+
+
+class LLMTimeoutError(LLMError):
+    code = "llm_timeout"
+    retryable = True
+    default_message = _("Le modèle de langage n’a pas répondu à temps. Réessayez dans un instant.")
+
+
+class LLMResponseError(LLMError):
+    """The server answered something that is not a usable reply (4xx, cut stream, malformed body)."""
+
+    code = "llm_response"
+    default_message = _("La réponse du modèle de langage est inexploitable ou incomplète.")

@@ -1,0 +1,289 @@
+"""Agents, their deployments, and the settings staff may change, at three levels.
+
+`RuntimeSettings` is the one home of every knob: its fields, defaults and help texts. `Agent` repeats each knob as an
+optional field and `Deployment.config_overlay` may hold any of them by name; `agents.effective` resolves the three.
+Nothing else reads a knob.
+"""
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class IndexingMethod(models.TextChoices):
+    """How chunks become points (seed 001, section 4.1)."""
+
+    QA_ATOMIC = "qr_atomique", _("Q/R Atomique")
+    LEGACY = "legacy", _("Classique (legacy)")
+
+    @property
+    def description(self) -> str:
+        return str(_INDEXING_METHOD_DESCRIPTIONS[self.value])
+
+
+_INDEXING_METHOD_DESCRIPTIONS = {
+    "qr_atomique": _(
+        "Génère des paires Question/Réponse pour chaque chunk + un point source. "
+        "Optimal pour les FAQ et documentation."
+    ),
+    "legacy": _("Indexation simple du contenu brut. Pour la rétrocompatibilité."),
+}
+
+
+def _ratio(label: Any, help_text: Any, **options: Any) -> "models.FloatField[Any, Any]":
+    return models.FloatField(
+        label,
+        help_text=help_text,
+        validators=[MinValueValidator(-1.0), MaxValueValidator(1.0)],
+        **options,
+    )
+
+
+def _count(label: Any, help_text: Any, *, default: int, least: int, most: int) -> Any:
+    return models.PositiveIntegerField(
+        label,
+        help_text=help_text,
+        default=default,
+        validators=[MinValueValidator(least), MaxValueValidator(most)],
+    )
+
+
+class RuntimeSettings(models.Model):
+    """Site-wide defaults: one row. A threshold left empty comes from the embedding model's measured profile."""
+
+    system_prompt = models.TextField(
+        _("consigne du modèle"),
+        blank=True,
+        default="",
+        max_length=20_000,
+        help_text=_("Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."),
+    )
+    llm_model = models.CharField(
+        _("modèle de langage"),
+        max_length=200,
+        blank=True,
+        default="",
+        help_text=_("Vide : le modèle de la variable d’environnement LLM_MODEL."),
+    )
+    temperature = models.FloatField(
+        _("température"),
+        default=0.2,
+        validators=[MinValueValidator(0.0), MaxValueValidator(2.0)],
+        help_text=_("De 0 (constant) à 2 (libre)."),
+    )
+    max_answer_tokens = _count(
+        _("longueur maximale d’une réponse"),
+        _("En tokens, pour une réponse du modèle de langage."),
+        default=1024,
+        least=16,
+        most=32_000,
+    )
+    context_exchanges = _count(
+        _("échanges de contexte"),
+        _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
+        default=3,
+        least=0,
+        most=50,
+    )
+    match_count = _count(
+        _("passages recherchés"),
+        _("Nombre de passages donnés au modèle de langage."),
+        default=6,
+        least=1,
+        most=50,
+    )
+    match_threshold = _ratio(
+        _("similarité minimale d’un passage"),
+        _("Un passage en dessous n’est pas retenu. −1 : aucun minimum."),
+        default=-1.0,
+    )
+    extractive_passages = _count(
+        _("passages cités sans modèle"),
+        _("Nombre de passages cités quand aucun modèle de langage n’est configuré."),
+        default=3,
+        least=1,
+        most=10,
+    )
+    direct_answers = models.BooleanField(
+        _("réponses directes"),
+        default=True,
+        help_text=_(
+            "Répondre par une question-réponse existante quand elle correspond, sans modèle de langage."
+        ),
+    )
+    direct_answer_threshold = _ratio(
+        _("seuil de réponse directe"),
+        _("Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."),
+        null=True,
+        blank=True,
+    )
+    guard_rail_threshold = _ratio(
+        _("seuil du garde-fou"),
+        _("En dessous, la question est refusée comme hors domaine. Vide : profil du modèle."),
+        null=True,
+        blank=True,
+    )
+    guard_rail_message = models.TextField(
+        _("message hors domaine"),
+        blank=True,
+        default="",
+        max_length=2_000,
+        help_text=_("Vide : « Requête trop éloignée de la recherche fondamentale. »"),
+    )
+    generate_titles = models.BooleanField(
+        _("titres par le modèle"),
+        default=False,
+        help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
+    )
+
+    class Meta:
+        verbose_name = _("réglages du site")
+        verbose_name_plural = _("réglages du site")
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=models.Q(pk=1), name="runtime_settings_one_row")
+        ]
+
+    def __str__(self) -> str:
+        return str(_("Réglages du site"))
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.pk = 1
+        super().save(*args, **kwargs)
+
+    @classmethod
+    def load(cls) -> "RuntimeSettings":
+        """The stored row, or the defaults where none has been saved yet."""
+        return cls.objects.filter(pk=1).first() or cls(pk=1)
+
+    @classmethod
+    def knobs(cls) -> "dict[str, models.Field[Any, Any]]":
+        """Every setting that an agent or a deployment may override, by name."""
+        return {field.name: field for field in cls._meta.concrete_fields if not field.primary_key}
+
+
+def _inheritable(knob: "models.Field[Any, Any]") -> "models.Field[Any, Any]":
+    """A copy of a site-wide knob in which empty means: inherit."""
+    copy = knob.clone()
+    copy.null, copy.blank, copy.default = True, True, None
+    return copy
+
+
+class Agent(models.Model):
+    """A persona with documents of its own. Each knob of `RuntimeSettings` is also a field here; empty inherits."""
+
+    slug = models.SlugField(_("identifiant"), unique=True, max_length=80)
+    name = models.CharField(_("nom"), max_length=200)
+    description = models.TextField(
+        _("description"),
+        blank=True,
+        default="",
+        help_text=_("Ce que cet agent sait ; montrée sur la page de conversation."),
+    )
+    indexing_method = models.CharField(
+        _("méthode d’indexation"),
+        max_length=20,
+        choices=IndexingMethod.choices,
+        default=IndexingMethod.QA_ATOMIC,
+    )
+    created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("agent")
+        verbose_name_plural = _("agents")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def methods_in_use(self) -> set[IndexingMethod]:
+        """Every method that this agent or one of its deployments reads: each has a collection of its own."""
+        return {IndexingMethod(self.indexing_method)} | {
+            deployment.effective_indexing_method for deployment in self.deployments.all()
+        }
+
+
+for _name, _knob in RuntimeSettings.knobs().items():
+    Agent.add_to_class(_name, _inheritable(_knob))
+
+
+class Audience(models.TextChoices):
+    PUBLIC = "public", _("Tout le monde")
+    SIGNED_IN = "signed_in", _("Utilisateurs connectés")
+    GROUPS = "groups", _("Certains groupes")
+
+
+class Deployment(models.Model):
+    """Where an agent is offered, to whom, and with which settings of its own."""
+
+    slug = models.SlugField(_("identifiant"), unique=True, max_length=80)
+    name = models.CharField(_("nom"), max_length=200)
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="deployments", verbose_name=_("agent")
+    )
+    welcome = models.TextField(
+        _("message d’accueil"), blank=True, default="", help_text=_("Montré sur une page vide.")
+    )
+    suggestions = models.TextField(
+        _("questions proposées"), blank=True, default="", help_text=_("Une par ligne.")
+    )
+    audience = models.CharField(
+        _("public"), max_length=20, choices=Audience.choices, default=Audience.PUBLIC
+    )
+    groups = models.ManyToManyField(Group, blank=True, verbose_name=_("groupes"))
+    is_active = models.BooleanField(_("actif"), default=True)
+    config_overlay = models.JSONField(
+        _("réglages propres"),
+        blank=True,
+        default=dict,
+        help_text=_("Réglages qui l’emportent sur ceux de l’agent et du site."),
+    )
+    created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("déploiement")
+        verbose_name_plural = _("déploiements")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def effective_indexing_method(self) -> IndexingMethod:
+        """The overlay's method, or the agent's where it has none or an unknown one (seed 001, section 4.4)."""
+        overlay = self.config_overlay.get("indexing_method")
+        if overlay in IndexingMethod.values:
+            return IndexingMethod(overlay)
+        return IndexingMethod(self.agent.indexing_method)
+
+    def clean(self) -> None:
+        """Known keys with valid values only; each error names its key."""
+        if not isinstance(self.config_overlay, dict):
+            raise ValidationError({"config_overlay": _("Un objet JSON est attendu.")})
+        errors = [
+            message
+            for key, value in self.config_overlay.items()
+            for message in _overlay_errors(key, value)
+        ]
+        if errors:
+            raise ValidationError({"config_overlay": errors})
+
+
+def _overlay_errors(key: str, value: Any) -> list[str]:
+    if key == "indexing_method":
+        if value in IndexingMethod.values:
+            return []
+        return [
+            _("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}
+        ]
+    knob = RuntimeSettings.knobs().get(key)
+    if knob is None:
+        return [_("%(key)s : réglage inconnu.") % {"key": key}]
+    try:
+        knob.clean(value, None)
+    except ValidationError as error:
+        return [f"{key} : {message}" for message in error.messages]
+    return []

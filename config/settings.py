@@ -1,0 +1,322 @@
+"""Every setting of the project, read from the environment, each with a safe default.
+
+Development and production differ by environment variables only; `.env.example` lists them. What staff may change at
+run time is not here: see `agents.models.RuntimeSettings`.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+environ.Env.read_env(BASE_DIR / ".env")
+
+# --- Where things are kept -------------------------------------------------------------------------------------------
+
+DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "data"))).resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+
+def _kept_secret(path: Path) -> str:
+    """The secret key of this installation, drawn once and readable by its owner only."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key := secrets.token_urlsafe(50))
+    return key
+
+
+SECRET_KEY = env.str("SECRET_KEY", default="") or _kept_secret(DATA_DIR / "secret_key")
+DEBUG = env.bool("DEBUG", default=False)
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+# --- Applications ----------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "channels",
+    "agents",
+    "knowledge",
+    "faqs",
+    "chat",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# --- Database --------------------------------------------------------------------------------------------------------
+
+DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'repondant.db'}")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # Without WAL and immediate transactions a quarter of concurrent writes fail (docs/operations.md).
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+else:
+    DATABASES["default"].setdefault("OPTIONS", {})
+    DATABASES["default"]["OPTIONS"]["pool"] = {
+        "min_size": 1,
+        "max_size": env.int("DATABASE_POOL_SIZE", default=20),
+        "timeout": 20,
+    }
+
+# --- Redis: cache and channel layer ----------------------------------------------------------------------------------
+
+REDIS_URL = env.str("REDIS_URL", default="")
+
+if REDIS_URL:
+    CACHES = {
+        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    }
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            # An idle socket dies after five seconds unless its read timeout is off.
+            "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+        }
+    }
+else:
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+# --- Backends: language model, embedder, vector store ----------------------------------------------------------------
+
+OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
+OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
+LLM_MODEL = env.str("LLM_MODEL", default="gpt-4o-mini")
+LLM_CONNECT_TIMEOUT_SECONDS = env.float("LLM_CONNECT_TIMEOUT_SECONDS", default=5.0)
+LLM_READ_TIMEOUT_SECONDS = env.float("LLM_READ_TIMEOUT_SECONDS", default=60.0)
+LLM_MAX_RETRIES = env.int("LLM_MAX_RETRIES", default=2)
+LLM_MAX_CONNECTIONS = env.int("LLM_MAX_CONNECTIONS", default=600)
+
+LLMS: dict[str, dict[str, object]] = (
+    {
+        "default": {
+            "BACKEND": "agents.llm.openai.OpenAILanguageModel",
+            "OPTIONS": {
+                "api_key": OPENAI_API_KEY,
+                "base_url": OPENAI_BASE_URL,
+                "model": LLM_MODEL,
+                "connect_timeout": LLM_CONNECT_TIMEOUT_SECONDS,
+                "read_timeout": LLM_READ_TIMEOUT_SECONDS,
+                "max_retries": LLM_MAX_RETRIES,
+                "max_connections": LLM_MAX_CONNECTIONS,
+            },
+        }
+    }
+    if OPENAI_API_KEY or OPENAI_BASE_URL
+    else {}
+)
+
+EMBEDDER = env.str("EMBEDDER", default="local")
+EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", default="")
+EMBEDDING_DIMENSIONS = env.int("EMBEDDING_DIMENSIONS", default=0)
+
+if EMBEDDER == "local":
+    _local_models = {
+        "universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder",
+        "multilingual-e5-small": "knowledge.embeddings.local.MultilingualE5Small",
+    }
+    EMBEDDING_MODEL = EMBEDDING_MODEL or "universal-sentence-encoder-multilingual-3"
+    if EMBEDDING_MODEL not in _local_models:
+        raise ImproperlyConfigured(
+            f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not a local model; choose one of "
+            f"{', '.join(_local_models)}, or set EMBEDDER=openai."
+        )
+    EMBEDDERS: dict[str, dict[str, object]] = {
+        "default": {"BACKEND": _local_models[EMBEDDING_MODEL]}
+    }
+elif EMBEDDER == "openai":
+    EMBEDDING_MODEL = EMBEDDING_MODEL or "text-embedding-3-small"
+    EMBEDDERS = {
+        "default": {
+            "BACKEND": "knowledge.embeddings.openai.OpenAIEmbedder",
+            "OPTIONS": {
+                "api_key": env.str("EMBEDDING_API_KEY", default=OPENAI_API_KEY),
+                "base_url": env.str("EMBEDDING_BASE_URL", default=OPENAI_BASE_URL),
+                "model": EMBEDDING_MODEL,
+                "dimensions": EMBEDDING_DIMENSIONS,
+                "timeout": env.float("EMBEDDING_TIMEOUT_SECONDS", default=30.0),
+                "max_retries": env.int("EMBEDDING_MAX_RETRIES", default=2),
+            },
+        }
+    }
+else:
+    raise ImproperlyConfigured(f"EMBEDDER={EMBEDDER!r} is unknown; choose local or openai.")
+
+QDRANT_URL = env.str("QDRANT_URL", default="")
+QDRANT_API_KEY = env.str("QDRANT_API_KEY", default="")
+QDRANT_TIMEOUT_SECONDS = env.int("QDRANT_TIMEOUT_SECONDS", default=10)
+
+VECTOR_STORES: dict[str, dict[str, object]] = {
+    "table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"}
+}
+if QDRANT_URL:
+    VECTOR_STORES["qdrant"] = {
+        "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
+        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "timeout": QDRANT_TIMEOUT_SECONDS},
+    }
+VECTOR_STORES["default"] = VECTOR_STORES["qdrant" if QDRANT_URL else "table"]
+#: Above this many points in one collection the table store says that Qdrant is the store for growth.
+TABLE_STORE_COMFORTABLE_POINTS = env.int("TABLE_STORE_COMFORTABLE_POINTS", default=100_000)
+
+# --- Documents: bounds -----------------------------------------------------------------------------------------------
+
+MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
+#: What an archive (DOCX) may unpack to, and its highest ratio of unpacked to packed bytes.
+MAX_UNPACKED_BYTES = env.int("MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
+MAX_UNPACK_RATIO = env.int("MAX_UNPACK_RATIO", default=200)
+MAX_DOCUMENT_PAGES = env.int("MAX_DOCUMENT_PAGES", default=2_000)
+MAX_DOCUMENT_CHARACTERS = env.int("MAX_DOCUMENT_CHARACTERS", default=10_000_000)
+#: A chunk's aim and ceiling, in characters (about 180 and 300 French words).
+CHUNK_TARGET_CHARACTERS = env.int("CHUNK_TARGET_CHARACTERS", default=1_100)
+CHUNK_MAX_CHARACTERS = env.int("CHUNK_MAX_CHARACTERS", default=1_800)
+
+# --- Chat: bounds ----------------------------------------------------------------------------------------------------
+
+MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)
+MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
+TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
+#: How long a finished turn's event log stays in memory for a late re-attach.
+TURN_LOG_RETENTION_SECONDS = env.float("TURN_LOG_RETENTION_SECONDS", default=60.0)
+
+# --- Jobs ------------------------------------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_DEFAULT_QUEUE = "repondant"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}
+if CELERY_BROKER_URL == "filesystem://":
+    _broker_folder = DATA_DIR / "broker"
+    for _name in ("queue", "processed", "control"):
+        (_broker_folder / _name).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(_broker_folder / "queue"),
+        "data_folder_out": str(_broker_folder / "queue"),
+        "control_folder": str(_broker_folder / "control"),
+        "store_processed": False,
+    }
+#: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
+JOB_LEASE_SECONDS = env.float("JOB_LEASE_SECONDS", default=60.0)
+JOB_HEARTBEAT_SECONDS = env.float("JOB_HEARTBEAT_SECONDS", default=10.0)
+JOB_REAP_SECONDS = env.float("JOB_REAP_SECONDS", default=15.0)
+JOB_MAX_ATTEMPTS = env.int("JOB_MAX_ATTEMPTS", default=5)
+JOB_SOFT_LIMIT_SECONDS = env.int("JOB_SOFT_LIMIT_SECONDS", default=6 * 3600)
+JOB_HARD_LIMIT_SECONDS = env.int("JOB_HARD_LIMIT_SECONDS", default=6 * 3600 + 300)
+
+# --- Language and time -----------------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "fr"
+LANGUAGES = [("fr", "Français"), ("en", "English")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+TIME_ZONE = env.str("TIME_ZONE", default="Europe/Paris")
+USE_TZ = True
+
+# --- Static and uploaded files ---------------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True
+MEDIA_ROOT = DATA_DIR / "documents"
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("DATA_UPLOAD_MAX_MEMORY_SIZE", default=2 * 1024 * 1024)
+
+# --- Security --------------------------------------------------------------------------------------------------------
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+#: Set behind TLS: secure cookies, and the proxy's header is believed.
+BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+if BEHIND_TLS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+#: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+LOGIN_URL = "admin:login"
+
+# --- API -------------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Répondant",
+    "VERSION": "0.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+# --- Logging ---------------------------------------------------------------------------------------------------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {
+        # These log whole requests, headers included, at INFO and DEBUG.
+        name: {"level": "WARNING"}
+        for name in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "pypdf", "fontTools")
+    },
+}

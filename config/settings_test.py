@@ -1,0 +1,35 @@
+"""Settings of the tests: the fakes instead of real backends, no key, no service.
+
+`TEST_VECTOR_STORE` chooses the store that the suite runs on: `table` (default), `qdrant-memory`, or `qdrant` (needs
+`QDRANT_URL`). `DATABASE_URL` chooses the database as in production.
+"""
+
+import os
+import tempfile
+
+os.environ["DATA_DIR"] = os.environ.get("TEST_DATA_DIR") or tempfile.mkdtemp(prefix="repondant-test-")
+os.environ.setdefault("SECRET_KEY", "only-for-tests")
+for _name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "EMBEDDER", "EMBEDDING_MODEL", "REDIS_URL"):
+    os.environ.pop(_name, None)
+
+from config.settings import *  # noqa: E402, F403
+from config.settings import QDRANT_API_KEY, QDRANT_URL, VECTOR_STORES, env  # noqa: E402
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
+LLMS = {}
+CELERY_BROKER_URL = "memory://"
+CELERY_BROKER_TRANSPORT_OPTIONS = {}
+CELERY_TASK_ALWAYS_EAGER = True
+WHITENOISE_USE_FINDERS = False
+WHITENOISE_AUTOREFRESH = True
+_QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"
+_stores: dict[str, dict[str, object]] = {
+    "table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"},
+    "qdrant-memory": {"BACKEND": _QDRANT, "OPTIONS": {"url": ":memory:"}},
+    "qdrant": {
+        "BACKEND": _QDRANT,
+        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "prefix": "test_"},
+    },
+}
+VECTOR_STORES["default"] = _stores[env.str("TEST_VECTOR_STORE", default="table")]

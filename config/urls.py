@@ -1,0 +1,9 @@
+"""The routing table of HTTP."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("chat.urls")),
+]

@@ -1,0 +1,1 @@
+"""Embedding backends: texts to unit vectors. `base.py` has the protocol and the loader."""

@@ -1,0 +1,126 @@
+"""The protocol of an embedder, the recipe that identifies its vectors, and the loader.
+
+Vectors are float32 rows of unit length, so a dot product is a cosine. The base class owns validation, normalisation
+of the input (NFKC, control characters removed, length bounded), batching and the check of the output; a subclass
+owns the vendor call only, with its timeouts and retries. Embedders are thread-safe and never touch the ORM.
+"""
+
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from django.core.checks import CheckMessage
+
+from agents.backends import BackendHandler
+from knowledge.exceptions import EmbeddingInputError, EmbeddingUnavailableError
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Purpose(StrEnum):
+    """What a text is embedded for. Questions are `QUERY`, asked or stored: comparing two questions is symmetric."""
+
+    QUERY = "query"
+    PASSAGE = "passage"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that makes two vectors comparable; stored with each collection and each stored vector."""
+
+    model: str
+    dimensions: int
+    normalised: bool = True
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+    def as_json(self) -> dict[str, str | int | bool]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, str | int | bool]) -> "Recipe":
+        return cls(
+            model=str(data["model"]),
+            dimensions=int(data["dimensions"]),
+            normalised=bool(data["normalised"]),
+            query_prefix=str(data["query_prefix"]),
+            passage_prefix=str(data["passage_prefix"]),
+        )
+
+
+class Embedder(ABC):
+    batch_size: ClassVar[int] = 64
+    max_characters: ClassVar[int] = 8_000
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe: ...
+
+    @abstractmethod
+    def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+        """Embed prepared, prefixed texts, at most `batch_size` of them, as (n, dimensions)."""
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        purpose: Purpose,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Vectors:
+        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
+
+        Raises `EmbeddingInputError` for a blank text, `EmbeddingUnavailableError` when the model cannot be reached.
+        """
+        recipe = self.recipe
+        prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
+        prepared = [prefix + self._prepare(text) for text in texts]
+        rows = np.empty((len(prepared), recipe.dimensions), dtype=np.float32)
+        for start in range(0, len(prepared), self.batch_size):
+            batch = prepared[start : start + self.batch_size]
+            rows[start : start + len(batch)] = self._checked(self._embed_batch(batch), len(batch))
+            if on_progress is not None:
+                on_progress(start + len(batch))
+        return rows
+
+    def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
+        """Embed one text as a vector of shape (dimensions,)."""
+        row: Vectors = self.embed([text], purpose=purpose)[0]
+        return row
+
+    def check(self) -> list[CheckMessage]:
+        return []
+
+    def warm_up(self) -> None:
+        """Load the model now rather than at the first question."""
+        self.embed_one("warm up", purpose=Purpose.QUERY)
+
+    def _prepare(self, text: str) -> str:
+        folded = unicodedata.normalize("NFKC", text[: self.max_characters])
+        kept = "".join(c if c.isprintable() else " " for c in folded)
+        cleaned = " ".join(kept.split())[: self.max_characters]
+        if not cleaned:
+            raise EmbeddingInputError("A blank text cannot be embedded.")
+        return cleaned
+
+    def _checked(self, rows: Vectors, count: int) -> Vectors:
+        expected = (count, self.recipe.dimensions)
+        if rows.shape != expected or not np.isfinite(rows).all():
+            raise EmbeddingUnavailableError(
+                f"{self.recipe.model} returned vectors of shape {rows.shape}, expected finite {expected}."
+            )
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: Vectors = (rows / np.maximum(norms, 1e-12)).astype(np.float32)
+        return unit
+
+
+_embedders: BackendHandler[Embedder] = BackendHandler("EMBEDDERS", Embedder)
+
+
+def embedder() -> Embedder:
+    """The one embedder of this site (HOUSE ADR 6): memory, search, categories and tools share its vectors."""
+    return _embedders["default"]

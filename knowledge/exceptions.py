@@ -1,0 +1,55 @@
+"""Errors of the `knowledge` app. Which are retryable is part of their contract (jobs retry those only)."""
+
+from django.utils.translation import gettext_lazy as _
+
+from agents.exceptions import ApplicationError
+
+
+class KnowledgeError(ApplicationError):
+    code = "knowledge_error"
+    default_message = _("La base de connaissances n’a pas pu être utilisée.")
+
+
+class EmbeddingUnavailableError(KnowledgeError):
+    code = "embedding_unavailable"
+    retryable = True
+    default_message = _("Le modèle d’embedding est indisponible. Réessayez dans un instant.")
+
+
+class EmbeddingInputError(KnowledgeError):
+    """A text that cannot be embedded: empty after normalisation."""
+
+    code = "embedding_input"
+    default_message = _("Ce texte est vide : il ne peut pas être indexé ni recherché.")
+
+
+class EmbeddingMismatchError(KnowledgeError):
+    """A collection was built with another recipe (model, dimensions, normalisation, prefixes) than the one in use."""
+
+    code = "embedding_mismatch"
+    default_message = _(
+        "L’index a été construit avec un autre modèle d’embedding. Reconstruisez-le avec rebuild_agent_index."
+    )
+
+
+class VectorStoreUnavailableError(KnowledgeError):
+    code = "vector_store_unavailable"
+    retryable = True
+    default_message = _("La base vectorielle est indisponible. Réessayez dans un instant.")
+
+
+class CollectionMissingError(KnowledgeError):
+    code = "collection_missing"
+    default_message = _("Cet agent n’a pas encore d’index. Ajoutez des documents ou lancez rebuild_agent_index.")
+
+
+class RebuildInProgressError(KnowledgeError):
+    code = "rebuild_in_progress"
+    default_message = _("Une reconstruction de cet index est déjà en cours.")
+
+
+class UnreadableDocumentError(KnowledgeError):
+    """A file that cannot be turned into text; `public_message` says why and what to do."""
+
+    code = "unreadable_document"
+    default_message = _("Ce document est illisible.")

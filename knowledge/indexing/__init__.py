@@ -1,0 +1,1 @@
+"""Chunks to points: both indexing methods, generations, jobs."""

@@ -1,0 +1,281 @@
+"""Categories, documents, chunks, index builds, and the rows of the table vector store.
+
+The database is the truth: everything in a vector store can be rebuilt from here. A chunk's identity survives a
+re-parse as long as its text does (`content_hash`), which is what keeps its points and their vectors.
+"""
+
+import uuid
+from datetime import timedelta
+from typing import ClassVar, Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from agents.models import Agent, IndexingMethod
+
+
+class Category(models.Model):
+    name = models.CharField(_("nom"), max_length=200, unique=True)
+
+    class Meta:
+        verbose_name = _("catégorie")
+        verbose_name_plural = _("catégories")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SourceType(models.TextChoices):
+    MARKDOWN = "markdown", "Markdown"
+    TEXT = "text", _("Texte")
+    HTML = "html", "HTML"
+    PDF = "pdf", "PDF"
+    DOCX = "docx", "DOCX"
+    CSV = "csv", "CSV"
+
+
+class DocumentStatus(models.TextChoices):
+    PENDING = "pending", _("En attente")
+    INDEXED = "indexed", _("Indexé")
+    FAILED = "failed", _("En échec")
+
+
+def _document_path(document: "Document", filename: str) -> str:
+    """Uploaded files are kept under the document's own identifier, never under a name that a user chose."""
+    suffix = filename.rsplit(".", 1)[-1].lower() if "." in filename else "bin"
+    return f"{document.uuid.hex[:2]}/{document.uuid.hex}.{suffix[:10]}"
+
+
+class Document(models.Model):
+    """One file given by staff. `name` (its path inside what was added) identifies it within its agent."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="documents", verbose_name=_("agent")
+    )
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(_("fichier"), max_length=500)
+    title = models.CharField(_("titre"), max_length=500, blank=True, default="")
+    category = models.ForeignKey(
+        Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
+    )
+    source_type = models.CharField(
+        _("format"), max_length=20, choices=SourceType.choices, blank=True, default=""
+    )
+    file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
+    file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
+    status = models.CharField(
+        _("état"),
+        max_length=20,
+        choices=DocumentStatus.choices,
+        default=DocumentStatus.PENDING,
+    )
+    error = models.TextField(_("raison de l’échec"), blank=True, default="")
+    created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
+    indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("document")
+        verbose_name_plural = _("documents")
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["agent", "name"], name="document_once_per_agent")
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+
+class UnitsOrigin(models.TextChoices):
+    """Where a chunk's questions and answers come from."""
+
+    WAITING = "waiting", _("En attente de questions")
+    FOUND = "found", _("Trouvées dans le document")
+    GENERATED = "generated", _("Écrites par le modèle")
+
+
+class ChunkQuerySet(models.QuerySet["Chunk"]):
+    def waiting(self) -> Self:
+        """Chunks without questions: they are found by their content only."""
+        return self.filter(units_origin=UnitsOrigin.WAITING)
+
+
+class Chunk(models.Model):
+    """A useful piece of a document, with its heading path and its knowledge units (`[{question, answer}]`)."""
+
+    document = models.ForeignKey(
+        Document, on_delete=models.CASCADE, related_name="chunks", verbose_name=_("document")
+    )
+    index = models.PositiveIntegerField(_("rang"))
+    parent_context = models.TextField(_("chemin de titres"), blank=True, default="")
+    content = models.TextField(_("texte"))
+    summary = models.TextField(_("résumé"), blank=True, default="")
+    keywords = models.JSONField(_("mots-clés"), default=list, blank=True)
+    category = models.ForeignKey(
+        Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
+    )
+    knowledge_units = models.JSONField(_("questions et réponses"), default=list, blank=True)
+    units_origin = models.CharField(
+        _("questions"), max_length=20, choices=UnitsOrigin.choices, default=UnitsOrigin.WAITING
+    )
+    content_hash = models.CharField(max_length=64, editable=False)
+
+    objects = ChunkQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("passage")
+        verbose_name_plural = _("passages")
+        ordering: ClassVar = ["document", "index"]
+        indexes: ClassVar = [models.Index(fields=["document", "index"])]
+
+    def __str__(self) -> str:
+        return f"{self.document} · {self.index + 1}"
+
+    @property
+    def has_knowledge_units(self) -> bool:
+        return bool(self.knowledge_units)
+
+
+class BuildStatus(models.TextChoices):
+    QUEUED = "queued", _("En attente")
+    RUNNING = "running", _("En cours")
+    DONE = "done", _("Terminé")
+    FAILED = "failed", _("En échec")
+
+
+class BuildKind(models.TextChoices):
+    DOCUMENTS = "documents", _("Documents")
+    REBUILD = "rebuild", _("Reconstruction")
+
+
+class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
+    def expired(self) -> Self:
+        """Running builds whose worker no longer renews its lease."""
+        return self.filter(status=BuildStatus.RUNNING, lease_expires_at__lt=timezone.now())
+
+    def claim(self, pk: int, owner: str) -> bool:
+        """Take a queued build, or one whose lease ran out; one winner however many try at once."""
+        now = timezone.now()
+        free = Q(status=BuildStatus.QUEUED) | Q(
+            status=BuildStatus.RUNNING, lease_expires_at__lt=now
+        )
+        return bool(
+            self.filter(free, pk=pk).update(
+                status=BuildStatus.RUNNING,
+                lease_owner=owner,
+                lease_expires_at=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),
+                attempts=models.F("attempts") + 1,
+                started_at=now,
+            )
+        )
+
+    def renew(self, pk: int, owner: str) -> bool:
+        """Extend the lease; `False` means that another worker has taken the build over."""
+        expires = timezone.now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
+        return bool(
+            self.filter(pk=pk, lease_owner=owner, status=BuildStatus.RUNNING).update(
+                lease_expires_at=expires
+            )
+        )
+
+
+class IndexBuild(models.Model):
+    """A long job as a row: what to do, who holds its lease, how far it is, what came out."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="builds", verbose_name=_("agent")
+    )
+    kind = models.CharField(_("travail"), max_length=20, choices=BuildKind.choices)
+    method = models.CharField(
+        _("méthode"), max_length=20, choices=IndexingMethod.choices, blank=True, default=""
+    )
+    document_ids = models.JSONField(default=list, blank=True)
+    status = models.CharField(
+        _("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED
+    )
+    done = models.PositiveIntegerField(_("fait"), default=0)
+    total = models.PositiveIntegerField(_("à faire"), default=0)
+    report = models.JSONField(_("bilan"), default=dict, blank=True)
+    error = models.TextField(_("erreur"), blank=True, default="")
+    generation = models.CharField(_("génération"), max_length=200, blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(_("essais"), default=0)
+    lease_owner = models.CharField(max_length=200, blank=True, default="", editable=False)
+    lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
+    started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
+    finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
+
+    objects = IndexBuildQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("indexation")
+        verbose_name_plural = _("indexations")
+        ordering: ClassVar = ["-created_at"]
+        constraints: ClassVar = [
+            # The lock of a rebuild: a second one at the same time fails at once.
+            models.UniqueConstraint(
+                fields=["agent", "method"],
+                condition=Q(kind="rebuild", status__in=["queued", "running"]),
+                name="one_rebuild_at_a_time",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} · {self.agent}"
+
+
+class VectorCollection(models.Model):
+    """A collection of the table store. Every write bumps `version`, which the in-process matrices follow."""
+
+    name = models.CharField(max_length=250, unique=True)
+    recipe = models.JSONField()
+    version = models.PositiveBigIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("collection de vecteurs")
+        verbose_name_plural = _("collections de vecteurs")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class VectorAlias(models.Model):
+    name = models.CharField(max_length=250, unique=True)
+    collection = models.ForeignKey(
+        VectorCollection, on_delete=models.CASCADE, related_name="aliases"
+    )
+
+    class Meta:
+        verbose_name = _("alias de collection")
+        verbose_name_plural = _("alias de collections")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class VectorPoint(models.Model):
+    """A point of the table store; a deletion leaves a row with `deleted` set until every reader can have seen it."""
+
+    collection = models.ForeignKey(
+        VectorCollection, on_delete=models.CASCADE, related_name="points"
+    )
+    point_id = models.UUIDField()
+    vector = models.BinaryField()
+    payload = models.JSONField()
+    version = models.PositiveBigIntegerField()
+    deleted = models.BooleanField(default=False)
+
+    class Meta:
+        verbose_name = _("point")
+        verbose_name_plural = _("points")
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["collection", "point_id"], name="vector_point_once")
+        ]
+        indexes: ClassVar = [models.Index(fields=["collection", "version"])]
+
+    def __str__(self) -> str:
+        return str(self.point_id)

@@ -1,0 +1,1 @@
+"""Files to structured text. `base.py` has the types, `registry.py` the door."""

@@ -1,0 +1,1 @@
+"""Vector stores. `base.py` has the protocol and the loader."""

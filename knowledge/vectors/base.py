@@ -1,0 +1,146 @@
+"""The protocol of a vector store, its values, and the loader.
+
+A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one
+step; every verb that takes a `collection` accepts an alias. Ids are UUID strings; upserting an id again overwrites
+it. Scores are cosines, best first, ties by id so that two stores agree. Implementations translate vendor errors:
+`VectorStoreUnavailableError`, `CollectionMissingError`, `EmbeddingMismatchError` are the only ones that leave.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from django.core.checks import CheckMessage
+
+from agents.backends import BackendHandler
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import EmbeddingMismatchError
+
+Vector = npt.NDArray[np.float32]
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Payload = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    id: str
+    vector: Vector
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    id: str
+    score: float
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The payload's field `key` equals `value`."""
+
+    key: str
+    value: str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadFilter:
+    """Keep points that match every condition of `all_of`, at least one of `any_of` (if given), none of `none_of`."""
+
+    all_of: tuple[Condition, ...] = ()
+    any_of: tuple[Condition, ...] = ()
+    none_of: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    name: str
+    recipe: Recipe
+    points: int
+    aliases: tuple[str, ...] = field(default=())
+
+
+class VectorStore(ABC):
+    #: Whether filling a collection and moving an alias to it is atomic for readers.
+    supports_aliases: ClassVar[bool] = True
+
+    @abstractmethod
+    def ensure(self, collection: str, recipe: Recipe) -> None:
+        """Create the collection if it is absent; raise `EmbeddingMismatchError` if it has another recipe."""
+
+    @abstractmethod
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        """Write points, all or none of each batch. A wrong vector size raises `EmbeddingMismatchError`."""
+
+    @abstractmethod
+    def query(
+        self,
+        collection: str,
+        vector: Vector,
+        *,
+        recipe: Recipe,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Hit]:
+        """The `limit` nearest points by cosine; raises `EmbeddingMismatchError` for another recipe."""
+
+    @abstractmethod
+    def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
+        """The stored points among `ids`, by id. Vectors come back as unit rows."""
+
+    @abstractmethod
+    def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
+        """Every point, in batches, in a stable order."""
+
+    @abstractmethod
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        """Remove points; ids that are not there are no error."""
+
+    @abstractmethod
+    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None: ...
+
+    @abstractmethod
+    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int: ...
+
+    @abstractmethod
+    def info(self, collection: str) -> CollectionInfo:
+        """Name, recipe and size of the collection (an alias is resolved); `CollectionMissingError` if absent."""
+
+    @abstractmethod
+    def collections(self) -> list[CollectionInfo]:
+        """All collections of this project, by name."""
+
+    @abstractmethod
+    def point_alias(self, alias: str, collection: str) -> None:
+        """Make `alias` name `collection`, in one step; readers see the old or the new one, never none."""
+
+    @abstractmethod
+    def resolve_alias(self, alias: str) -> str | None: ...
+
+    @abstractmethod
+    def drop(self, collection: str) -> None:
+        """Remove the collection, its points and its aliases; no error if absent."""
+
+    def ping(self) -> None:
+        """Raise `VectorStoreUnavailableError` when the store cannot be reached."""
+        self.collections()
+
+    def check(self) -> list[CheckMessage]:
+        return []
+
+    def _require_recipe(self, collection: str, stored: Recipe, used: Recipe) -> None:
+        if stored != used:
+            raise EmbeddingMismatchError(
+                f"Collection {collection!r} was built with {stored}, the embedder in use is {used}."
+            )
+
+
+_stores: BackendHandler[VectorStore] = BackendHandler("VECTOR_STORES", VectorStore)
+
+
+def vector_store(alias: str = "default") -> VectorStore:
+    return _stores[alias]
