@@ -60,7 +60,9 @@ class RuntimeSettings(models.Model):
         blank=True,
         default="",
         max_length=20_000,
-        help_text=_("Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."),
+        help_text=_(
+            "Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."
+        ),
     )
     llm_model = models.CharField(
         _("modèle de langage"),
@@ -117,7 +119,9 @@ class RuntimeSettings(models.Model):
     )
     direct_answer_threshold = _ratio(
         _("seuil de réponse directe"),
-        _("Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."),
+        _(
+            "Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."
+        ),
         null=True,
         blank=True,
     )

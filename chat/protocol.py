@@ -1,0 +1,249 @@
+"""Events and frames of a streamed turn, and their wire names.
+
+Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that counts from 1 within its turn,
+so that a reader who lost the connection asks for what comes after the last id it saw. This file and
+`chat.serializers` are the only two that know wire names.
+
+    meta     turnId, conversationId, clientMessageId, title, question
+    delta    text
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}]
+    done     status (done | interrupted), answerSource, model, messageId, content, html, title
+    error    code, message, retryable          (the last event of a turn that failed)
+
+Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
+`{"type": "resume", "turnId", "lastEventId"}`.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from agents.exceptions import ApplicationError
+from chat.exceptions import InvalidMessageError
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage given to the answer, numbered as its citations are."""
+
+    n: int
+    title: str
+    document_id: int | None
+    chunk_id: int | None
+    type: str
+    question: str
+    score: float
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "title": self.title,
+            "document_id": self.document_id,
+            "chunk_id": self.chunk_id,
+            "type": self.type,
+            "question": self.question,
+            "score": round(self.score, 4),
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    name: ClassVar[str] = "meta"
+    turn_id: uuid.UUID
+    conversation_id: uuid.UUID
+    client_message_id: str
+    title: str
+    question: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "turnId": str(self.turn_id),
+            "conversationId": str(self.conversation_id),
+            "clientMessageId": self.client_message_id,
+            "title": self.title,
+            "question": self.question,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    name: ClassVar[str] = "delta"
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    name: ClassVar[str] = "sources"
+    sources: Sequence[Mapping[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"sources": list(self.sources)}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    name: ClassVar[str] = "done"
+    status: Literal["done", "interrupted"]
+    answer_source: str
+    model: str
+    message_id: int | None
+    content: str
+    html: str
+    title: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "answerSource": self.answer_source,
+            "model": self.model,
+            "messageId": self.message_id,
+            "content": self.content,
+            "html": self.html,
+            "title": self.title,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    name: ClassVar[str] = "error"
+    code: str
+    message: str
+    retryable: bool
+
+    @classmethod
+    def of(cls, error: ApplicationError) -> "Failure":
+        return cls(code=error.code, message=str(error.public_message), retryable=error.retryable)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "retryable": self.retryable}
+
+
+Event = Meta | Delta | Sources | Done | Failure
+FINAL_EVENTS = (Done, Failure)
+
+
+def websocket_frame(event_id: int, event: Event) -> str:
+    return json.dumps({"type": event.name, "id": event_id, **event.as_json()}, ensure_ascii=False)
+
+
+def server_sent_event(event_id: int, event: Event) -> bytes:
+    data = json.dumps(event.as_json(), ensure_ascii=False)
+    return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class AskFrame:
+    message: str
+    client_message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopFrame:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFrame:
+    turn_id: uuid.UUID
+    last_event_id: int
+
+
+Frame = AskFrame | StopFrame | ResumeFrame
+
+
+def parse_json_object(text: str | bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessageError(
+            "not JSON", public_message=_("Un objet JSON est attendu.")
+        ) from error
+    if not isinstance(data, dict):
+        raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
+    return data
+
+
+def parse_frame(text: str) -> Frame:
+    if len(text.encode()) > settings.MAX_FRAME_BYTES:
+        raise InvalidMessageError("frame too large", public_message=_too_long())
+    data = parse_json_object(text)
+    match data.get("type"):
+        case "ask":
+            return AskFrame(
+                message=valid_question(data.get("message")),
+                client_message_id=valid_client_message_id(data.get("clientMessageId")),
+            )
+        case "stop":
+            return StopFrame()
+        case "resume":
+            return ResumeFrame(
+                turn_id=valid_uuid("turnId", data.get("turnId")),
+                last_event_id=valid_event_id(data.get("lastEventId", 0)),
+            )
+    raise InvalidMessageError(
+        "unknown frame type",
+        public_message=_("« type » doit être « ask », « stop » ou « resume »."),
+    )
+
+
+def valid_question(value: Any) -> str:
+    """The trimmed question; refuses what is not text, blank, or longer than `MAX_MESSAGE_CHARACTERS`."""
+    if not isinstance(value, str):
+        raise InvalidMessageError(
+            "message is not text", public_message=_("« message » doit être un texte.")
+        )
+    question = value.replace("\x00", "").strip()
+    if not any(character.isalnum() for character in question):
+        raise InvalidMessageError(
+            "blank message", public_message=_("« message » est vide : écrivez une question.")
+        )
+    if len(question) > settings.MAX_MESSAGE_CHARACTERS:
+        raise InvalidMessageError("message too long", public_message=_too_long())
+    return question
+
+
+def valid_client_message_id(value: Any) -> str:
+    """The client's id of its message, or a new one where it gave none."""
+    if value in (None, ""):
+        return str(uuid.uuid4())
+    if not isinstance(value, str) or len(value) > 100 or not value.isprintable():
+        raise InvalidMessageError(
+            "bad clientMessageId",
+            public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères."),
+        )
+    return value
+
+
+def valid_uuid(field: str, value: Any) -> uuid.UUID:
+    try:
+        return uuid.UUID(str(value))
+    except ValueError as error:
+        raise InvalidMessageError(
+            f"{field} is not a UUID",
+            public_message=_("« %(field)s » doit être un identifiant UUID.") % {"field": field},
+        ) from error
+
+
+def valid_event_id(value: Any) -> int:
+    try:
+        return max(0, int(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidMessageError(
+            "bad event id", public_message=_("« lastEventId » doit être un nombre.")
+        ) from error
+
+
+def _too_long() -> str:
+    return _("« message » dépasse %(limit)d caractères : raccourcissez-le ou coupez-le.") % {
+        "limit": settings.MAX_MESSAGE_CHARACTERS
+    }
