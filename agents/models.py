@@ -138,6 +138,13 @@ class RuntimeSettings(models.Model):
         max_length=2_000,
         help_text=_("Vide : « Requête trop éloignée de la recherche fondamentale. »"),
     )
+    generate_questions = models.BooleanField(
+        _("questions écrites par le modèle"),
+        default=True,
+        help_text=_(
+            "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
+        ),
+    )
     generate_titles = models.BooleanField(
         _("titres par le modèle"),
         default=False,

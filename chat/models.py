@@ -99,6 +99,8 @@ class Turn(models.Model):
     completion_tokens = models.PositiveIntegerField(_("tokens écrits"), default=0)
     trace = models.JSONField(_("trace"), default=list, blank=True)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
+    #: Renewed by the process that runs the turn; past it, the process is taken for dead.
+    lease_expires_at = models.DateTimeField(editable=False)
     started_at = models.DateTimeField(_("commencé le"), auto_now_add=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
 

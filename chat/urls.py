@@ -1,5 +1,18 @@
 """Routes of the chat page and its API."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import include, path
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from chat import api, views
+
+router = SimpleRouter()
+router.register("conversations", api.ConversationViewSet, basename="conversation")
+
+urlpatterns = [
+    path("", views.chat_page, name="chat-home"),
+    path("d/<slug:slug>/", views.chat_page, name="chat-deployment"),
+    path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
+    path("api/", include(router.urls)),
+    path("api/rag/chat", api.rag_chat, name="rag-chat"),
+    path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
+]

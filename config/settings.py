@@ -8,8 +8,12 @@ import os
 import secrets
 from pathlib import Path
 
+import django_stubs_ext
 import environ
 from django.core.exceptions import ImproperlyConfigured
+
+# Lets generic classes of Django (`ModelForm[Agent]`) be written as the type checker wants them.
+django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -93,19 +97,24 @@ DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{DATA_DIR / '
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # A thread keeps its connection: opening one costs as much as ten queries.
+    DATABASES["default"]["CONN_MAX_AGE"] = 600
     # Without WAL and immediate transactions a quarter of concurrent writes fail (docs/operations.md).
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
-else:
+elif "postgresql" in DATABASES["default"]["ENGINE"]:
     DATABASES["default"].setdefault("OPTIONS", {})
     DATABASES["default"]["OPTIONS"]["pool"] = {
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL_SIZE", default=20),
         "timeout": 20,
     }
+
+#: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
+DATABASE_THREAD_SENSITIVE = False
 
 # --- Redis: cache and channel layer ----------------------------------------------------------------------------------
 
@@ -201,11 +210,19 @@ VECTOR_STORES: dict[str, dict[str, object]] = {
 if QDRANT_URL:
     VECTOR_STORES["qdrant"] = {
         "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "timeout": QDRANT_TIMEOUT_SECONDS},
+        "OPTIONS": {
+            "url": QDRANT_URL,
+            "api_key": QDRANT_API_KEY,
+            "timeout": QDRANT_TIMEOUT_SECONDS,
+        },
     }
 VECTOR_STORES["default"] = VECTOR_STORES["qdrant" if QDRANT_URL else "table"]
 #: Above this many points in one collection the table store says that Qdrant is the store for growth.
 TABLE_STORE_COMFORTABLE_POINTS = env.int("TABLE_STORE_COMFORTABLE_POINTS", default=100_000)
+#: What one process keeps of the table's vectors in memory; the collections used least recently go first.
+TABLE_STORE_CACHE_BYTES = env.int("TABLE_STORE_CACHE_BYTES", default=1024**3)
+#: Deletions are purged this many versions later; a process that missed more loads the collection anew.
+TABLE_STORE_PURGE_VERSIONS = env.int("TABLE_STORE_PURGE_VERSIONS", default=1_000)
 
 # --- Documents: bounds -----------------------------------------------------------------------------------------------
 
@@ -218,12 +235,28 @@ MAX_DOCUMENT_CHARACTERS = env.int("MAX_DOCUMENT_CHARACTERS", default=10_000_000)
 #: A chunk's aim and ceiling, in characters (about 180 and 300 French words).
 CHUNK_TARGET_CHARACTERS = env.int("CHUNK_TARGET_CHARACTERS", default=1_100)
 CHUNK_MAX_CHARACTERS = env.int("CHUNK_MAX_CHARACTERS", default=1_800)
+#: Longer, a question or an answer is not taken for one, whether found in a document or written by the model.
+QA_MAX_ANSWER_CHARACTERS = env.int("QA_MAX_ANSWER_CHARACTERS", default=6_000)
+QA_MAX_QUESTION_CHARACTERS = env.int("QA_MAX_QUESTION_CHARACTERS", default=300)
+#: Questions that the model may write for one chunk, and the share of an answer's words that the chunk must hold.
+QA_MAX_UNITS_PER_CHUNK = env.int("QA_MAX_UNITS_PER_CHUNK", default=8)
+QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
+QA_GENERATION_MAX_TOKENS = env.int("QA_GENERATION_MAX_TOKENS", default=2_000)
+
+#: Questions that a model may write for one chunk, and the length of its reply in tokens.
+MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
+UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
 
 # --- Chat: bounds ----------------------------------------------------------------------------------------------------
 
 MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)
 MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
+#: How long after its process died a turn still counts as running; renewed three times in that time.
+TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
+MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)
+MAX_QUOTE_CHARACTERS = env.int("MAX_QUOTE_CHARACTERS", default=700)
 #: How long a finished turn's event log stays in memory for a late re-attach.
 TURN_LOG_RETENTION_SECONDS = env.float("TURN_LOG_RETENTION_SECONDS", default=60.0)
 
@@ -246,6 +279,8 @@ if CELERY_BROKER_URL == "filesystem://":
         "control_folder": str(_broker_folder / "control"),
         "store_processed": False,
     }
+#: The pool of the worker that `serve` starts; workers of your own choose theirs on their command line.
+EMBEDDED_WORKER_POOL = env.str("EMBEDDED_WORKER_POOL", default="prefork")
 #: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
 JOB_LEASE_SECONDS = env.float("JOB_LEASE_SECONDS", default=60.0)
 JOB_HEARTBEAT_SECONDS = env.float("JOB_HEARTBEAT_SECONDS", default=10.0)
@@ -287,9 +322,42 @@ BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+#: Threads of a web process for steps that wait: database, vector store, embedding.
+WEB_THREADS = env.int("WEB_THREADS", default=4)
+#: How long a stopping server waits for its connections.
+GRACEFUL_SHUTDOWN_SECONDS = env.int("GRACEFUL_SHUTDOWN_SECONDS", default=5)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 LOGIN_URL = "admin:login"
+
+# --- Admin -----------------------------------------------------------------------------------------------------------
+
+UNFOLD: dict[str, object] = {
+    "SITE_TITLE": "Répondant",
+    "SITE_HEADER": "Répondant",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_SYMBOL": "contact_support",
+    "SITE_URL": "/",
+    "SHOW_LANGUAGES": True,
+    "DASHBOARD_CALLBACK": "config.admin_dashboard.dashboard",
+    "STYLES": ["config.admin_theme.stylesheet"],
+    "SIDEBAR": {"navigation": "config.admin_theme.navigation"},
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97% .014 254.604)",
+            "100": "oklch(93.2% .032 255.585)",
+            "200": "oklch(88.2% .059 254.128)",
+            "300": "oklch(80.9% .105 251.813)",
+            "400": "oklch(70.7% .165 254.624)",
+            "500": "oklch(62.3% .214 259.815)",
+            "600": "oklch(54.6% .245 262.881)",
+            "700": "oklch(48.8% .243 264.376)",
+            "800": "oklch(42.4% .199 265.638)",
+            "900": "oklch(37.9% .146 265.522)",
+            "950": "oklch(28.2% .091 267.935)",
+        }
+    },
+}
 
 # --- API -------------------------------------------------------------------------------------------------------------
 

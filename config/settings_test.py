@@ -7,20 +7,26 @@
 import os
 import tempfile
 
-os.environ["DATA_DIR"] = os.environ.get("TEST_DATA_DIR") or tempfile.mkdtemp(prefix="repondant-test-")
+os.environ["DATA_DIR"] = os.environ.get("TEST_DATA_DIR") or tempfile.mkdtemp(
+    prefix="repondant-test-"
+)
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 for _name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "EMBEDDER", "EMBEDDING_MODEL", "REDIS_URL"):
     os.environ.pop(_name, None)
 
 from config.settings import *  # noqa: E402, F403
-from config.settings import QDRANT_API_KEY, QDRANT_URL, VECTOR_STORES, env  # noqa: E402
+from config.settings import DATA_DIR, DATABASES, QDRANT_API_KEY, QDRANT_URL, VECTOR_STORES, env  # noqa: E402
 
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # A file, as in production: an in-memory database shares one lock among threads and does not wait for it.
+    DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.db")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
 LLMS = {}
 CELERY_BROKER_URL = "memory://"
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
 CELERY_TASK_ALWAYS_EAGER = True
+DATABASE_THREAD_SENSITIVE = True
 WHITENOISE_USE_FINDERS = False
 WHITENOISE_AUTOREFRESH = True
 _QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"

@@ -1,1 +1,36 @@
-"""To be filled below."""
+"""System checks: the embedder's and the vector store's own, and the order of the job limits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from knowledge.embeddings.base import embedder
+from knowledge.vectors.base import vector_store
+
+
+@register()
+def check_backends(
+    app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any
+) -> list[CheckMessage]:
+    return [*embedder().check(), *vector_store().check()]
+
+
+@register()
+def check_job_limits(
+    app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any
+) -> list[CheckMessage]:
+    """A heartbeat must fit into its lease, a soft limit below its hard one, a paid call below both."""
+    ordered = (
+        ("JOB_HEARTBEAT_SECONDS", "JOB_LEASE_SECONDS"),
+        ("LLM_READ_TIMEOUT_SECONDS", "JOB_SOFT_LIMIT_SECONDS"),
+        ("JOB_SOFT_LIMIT_SECONDS", "JOB_HARD_LIMIT_SECONDS"),
+        ("LLM_READ_TIMEOUT_SECONDS", "TURN_TIMEOUT_SECONDS"),
+    )
+    return [
+        Error(f"{low} must be below {high}.", id="knowledge.E001")
+        for low, high in ordered
+        if getattr(settings, low) >= getattr(settings, high)
+    ]

@@ -40,7 +40,9 @@ class VectorStoreUnavailableError(KnowledgeError):
 
 class CollectionMissingError(KnowledgeError):
     code = "collection_missing"
-    default_message = _("Cet agent n’a pas encore d’index. Ajoutez des documents ou lancez rebuild_agent_index.")
+    default_message = _(
+        "Cet agent n’a pas encore d’index. Ajoutez des documents ou lancez rebuild_agent_index."
+    )
 
 
 class RebuildInProgressError(KnowledgeError):

@@ -228,11 +228,17 @@ class IndexBuild(models.Model):
 
 
 class VectorCollection(models.Model):
-    """A collection of the table store. Every write bumps `version`, which the in-process matrices follow."""
+    """A collection of the table store. Every write bumps `version`, which the in-process matrices follow.
+
+    `uuid` identifies it to those matrices (a database may give a primary key twice, after a flush). Deletions up to
+    `purged_version` have been purged: a matrix that has seen less is loaded anew.
+    """
 
     name = models.CharField(max_length=250, unique=True)
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     recipe = models.JSONField()
     version = models.PositiveBigIntegerField(default=0)
+    purged_version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -264,10 +270,11 @@ class VectorPoint(models.Model):
         VectorCollection, on_delete=models.CASCADE, related_name="points"
     )
     point_id = models.UUIDField()
-    vector = models.BinaryField()
-    payload = models.JSONField()
     version = models.PositiveBigIntegerField()
     deleted = models.BooleanField(default=False)
+    payload = models.JSONField()
+    # Last, so that reading payloads alone does not walk through the pages of the vectors.
+    vector = models.BinaryField()
 
     class Meta:
         verbose_name = _("point")

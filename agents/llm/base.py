@@ -6,7 +6,7 @@ raises `LLMResponseError`, so a cut answer is never taken for a whole one.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,13 +67,13 @@ class LanguageModel(ABC):
     @abstractmethod
     def stream(
         self, messages: Sequence[PromptMessage], options: GenerationOptions
-    ) -> AsyncIterator[StreamChunk]:
-        """Stream a reply. Closing the iterator (`aclose`) ends the request to the server."""
+    ) -> AsyncGenerator[StreamChunk, None]:
+        """Stream a reply. Closing the generator (`aclose`) ends the request to the server."""
 
     def check(self) -> list[CheckMessage]:
         return []
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027
         """Import and connect what the first call would otherwise pay for."""
 
 

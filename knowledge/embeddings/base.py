@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +57,8 @@ class Recipe:
 class Embedder(ABC):
     batch_size: ClassVar[int] = 64
     max_characters: ClassVar[int] = 8_000
+    #: Single texts whose vectors are kept (people ask the same questions): 2 MB at 512 dimensions.
+    remembered: ClassVar[int] = 1_024
 
     @property
     @abstractmethod
@@ -88,8 +91,16 @@ class Embedder(ABC):
         return rows
 
     def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
-        """Embed one text as a vector of shape (dimensions,)."""
-        row: Vectors = self.embed([text], purpose=purpose)[0]
+        """Embed one text as a read-only vector of shape (dimensions,); the last `remembered` ones are kept."""
+        return self._remembered(text, purpose)
+
+    @cached_property
+    def _remembered(self) -> Callable[[str, Purpose], Vectors]:
+        return lru_cache(maxsize=self.remembered)(self._embed_row)
+
+    def _embed_row(self, text: str, purpose: Purpose) -> Vectors:
+        row: Vectors = self.embed([text], purpose=purpose)[0].copy()
+        row.flags.writeable = False
         return row
 
     def check(self) -> list[CheckMessage]:

@@ -2,8 +2,10 @@
 
 A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one
 step; every verb that takes a `collection` accepts an alias. Ids are UUID strings; upserting an id again overwrites
-it. Scores are cosines, best first, ties by id so that two stores agree. Implementations translate vendor errors:
-`VectorStoreUnavailableError`, `CollectionMissingError`, `EmbeddingMismatchError` are the only ones that leave.
+it. Scores are cosines rounded to `SCORE_DECIMALS`, best first, ties by id so that two stores agree. A name is a
+collection's or an alias's, never both. Implementations translate vendor errors: `VectorStoreUnavailableError`,
+`CollectionMissingError`, `EmbeddingMismatchError` and, for a name that cannot be used, `KnowledgeError` are the only
+ones that leave.
 """
 
 from abc import ABC, abstractmethod
@@ -18,6 +20,9 @@ from django.core.checks import CheckMessage
 from agents.backends import BackendHandler
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import EmbeddingMismatchError
+
+#: Two engines agree on a cosine to about a millionth; what is closer than that is a tie.
+SCORE_DECIMALS = 6
 
 Vector = npt.NDArray[np.float32]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -38,12 +43,26 @@ class Hit:
     payload: Payload
 
 
+def scalar_kind(value: Json) -> type | None:
+    """What a condition can compare `value` as; subclasses (string enumerations) count as their base."""
+    return next((kind for kind in (bool, int, str) if isinstance(value, kind)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The payload's field `key` equals `value`."""
+    """The payload's top-level field `key` equals `value`, or is a list with an element that does.
+
+    A missing key and `None` match nothing; `True` is not 1, and 1.0 is not 1.
+    """
 
     key: str
     value: str | int | bool
+
+    def matches(self, payload: Payload) -> bool:
+        found = payload.get(self.key)
+        elements = found if isinstance(found, list) else [found]
+        wanted = scalar_kind(self.value)
+        return any(scalar_kind(e) is wanted and e == self.value for e in elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,18 @@ class PayloadFilter:
     all_of: tuple[Condition, ...] = ()
     any_of: tuple[Condition, ...] = ()
     none_of: tuple[Condition, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The payload fields that this filter looks at."""
+        return frozenset(c.key for c in (*self.all_of, *self.any_of, *self.none_of))
+
+    def matches(self, payload: Payload) -> bool:
+        return (
+            all(c.matches(payload) for c in self.all_of)
+            and (not self.any_of or any(c.matches(payload) for c in self.any_of))
+            and not any(c.matches(payload) for c in self.none_of)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +161,28 @@ class VectorStore(ABC):
         self.collections()
 
     def check(self) -> list[CheckMessage]:
+        """Configuration mistakes; neither the database nor the network is asked."""
         return []
+
+    def advice(self) -> list[str]:
+        """Sentences for operators about the state of this store, in their language; none when all is well."""
+        return []
+
+    def _unit_rows(self, collection: str, recipe: Recipe, vectors: Sequence[Vector]) -> Vector:
+        """`vectors` as unit rows; anything else than finite directions of the right size is refused."""
+        wanted = recipe.dimensions
+        if any(vector.shape != (wanted,) for vector in vectors):
+            raise EmbeddingMismatchError(
+                f"Collection {collection!r} holds vectors of {wanted} dimensions, others were given."
+            )
+        rows = np.asarray(vectors, dtype=np.float32).reshape(len(vectors), wanted)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        if not np.isfinite(norms).all() or not norms.all():
+            raise EmbeddingMismatchError(
+                f"A vector for collection {collection!r} has no direction (zero, infinite or not a number)."
+            )
+        unit: Vector = rows / norms
+        return unit
 
     def _require_recipe(self, collection: str, stored: Recipe, used: Recipe) -> None:
         if stored != used:

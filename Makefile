@@ -1,0 +1,75 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+UV_VERSION := 0.13.8
+BIN := .venv/bin
+PORT ?= 8000
+# Installers keep nothing outside the project.
+export PIP_NO_CACHE_DIR := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export UV_NO_CACHE := 1
+export UV_LINK_MODE := copy
+
+.PHONY: setup demo serve test test-all check lint bench constraints messages clean
+
+setup: .venv/dev
+
+.venv/uv: Makefile
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; none was found."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	@touch $@
+
+.venv/runtime: .venv/uv constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt
+	@touch $@
+
+.venv/dev: .venv/uv constraints-dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints-dev.txt
+	@touch $@ .venv/runtime
+
+demo: .venv/runtime
+	$(BIN)/python manage.py demo --port $(PORT)
+
+serve: .venv/runtime
+	$(BIN)/python manage.py migrate --verbosity 0
+	$(BIN)/python manage.py serve --port $(PORT)
+
+test: .venv/dev
+	$(BIN)/python -m pytest
+
+# The same suite on the other database and the other vector stores, as far as they are there.
+test-all: test
+	$(BIN)/python -m tests.matrix
+
+lint: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check
+
+check: lint test-all
+
+bench: .venv/dev
+	$(BIN)/python -m benchmarks.retrieval.run
+	$(BIN)/python -m benchmarks.thresholds.run
+	$(BIN)/python -m benchmarks.vectors.run
+	$(BIN)/python -m benchmarks.streaming.run
+
+# Pins: resolved for every supported Python and platform, with hashes and without addresses.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate pyproject.toml
+constraints: .venv/uv
+	$(COMPILE) -o constraints.txt
+	$(COMPILE) --extra dev -o constraints-dev.txt
+
+# Needs GNU gettext. The compiled catalogue is committed: a fresh machine has no msgfmt.
+messages: .venv/dev
+	$(BIN)/python manage.py makemessages --locale en --ignore .venv --ignore tests --ignore benchmarks --no-location
+	$(BIN)/python manage.py compilemessages --locale en --ignore .venv
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

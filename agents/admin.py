@@ -1,0 +1,340 @@
+"""Agents, deployments, the site's settings, and the accounts of staff.
+
+Every setting has the value it would inherit beside it. The index belongs to `knowledge`, which this app does not
+import: buttons and actions lead to that app's confirmation pages, by their address.
+"""
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from agents.admin_base import StaffAdmin, admin_url, badge, change_link, count_link, link
+from agents.forms import (
+    METHOD_FIELD,
+    OVERLAY_PREFIX,
+    AgentForm,
+    DeploymentForm,
+    RuntimeSettingsForm,
+)
+from agents.inheritance import unmeasured_model
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+
+#: How the settings are grouped on every page. A setting that is in no group lands in the last one.
+SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (_("Réponses directes"), ("direct_answers", "direct_answer_threshold")),
+    (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
+    (
+        _("Recherche"),
+        ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),
+    ),
+    (
+        _("Modèle de langage"),
+        (
+            "system_prompt",
+            "llm_model",
+            "temperature",
+            "max_answer_tokens",
+            "generate_questions",
+            "generate_titles",
+        ),
+    ),
+)
+
+
+def setting_fieldsets(prefix: str = "") -> list[Any]:
+    """The groups as tabs; complete by construction, so that a new setting is never without a field."""
+    grouped = {name for _title, names in SETTING_GROUPS for name in names}
+    rest = tuple(name for name in RuntimeSettings.knobs() if name not in grouped)
+    groups = [*SETTING_GROUPS[:-1], (SETTING_GROUPS[-1][0], SETTING_GROUPS[-1][1] + rest)]
+    return [
+        (title, {"classes": ("tab",), "fields": tuple(prefix + name for name in names)})
+        for title, names in groups
+    ]
+
+
+class SettingsAdmin(StaffAdmin):
+    """Tells the page that the embedding model in use has no measured thresholds: direct answers are off."""
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["unmeasured_model"] = unmeasured_model()
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+@admin.register(Agent)
+class AgentAdmin(SettingsAdmin):
+    form = AgentForm
+    change_form_template = "admin/agents/agent/change_form.html"
+    list_display = ("name", "slug", "method", "documents", "passages", "waiting", "deployed")
+    list_filter = ("indexing_method",)
+    list_select_related = False
+    search_fields = ("name", "slug", "description")
+    ordering = ("name",)
+    prepopulated_fields: ClassVar = {"slug": ("name",)}
+    actions = ("rebuild_index", "roll_index_back")
+    fieldsets = (
+        (None, {"fields": ("name", "slug", "description", "indexing_method")}),
+        *setting_fieldsets(),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
+        agents: QuerySet[Agent] = super().get_queryset(request)
+        return agents.annotate(
+            document_count=_counted("documents"),
+            chunk_count=_counted("documents__chunks"),
+            waiting_count=_counted("documents__chunks", units_origin="waiting"),
+            deployment_count=_counted("deployments"),
+        )
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """An agent's identifier names its index: it is chosen once."""
+        return ("slug",) if obj else ()
+
+    def get_prepopulated_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> dict[str, Any]:
+        return {} if obj else dict(self.prepopulated_fields)
+
+    def has_index_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("knowledge.add_indexbuild")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        agent = kwargs.get("obj")
+        if agent is not None:
+            context["index_panel"] = {
+                "counts": _index_counts(agent),
+                "may_index": self.has_index_permission(request),
+                "may_add": request.user.has_perm("knowledge.add_document"),
+                "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
+                "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
+                "rollback_url": admin_url("knowledge.indexbuild", "rollback", agent=agent.pk),
+                "builds_url": admin_url(
+                    "knowledge.indexbuild", "changelist", agent__id__exact=agent.pk
+                ),
+            }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and "indexing_method" in form.changed_data:
+            _warn_of_missing_index(request, obj, obj.indexing_method)
+
+    @admin.display(description=_("méthode"), ordering="indexing_method")
+    def method(self, agent: Agent) -> str:
+        return badge(agent.get_indexing_method_display())
+
+    @admin.display(description=_("documents"), ordering="document_count")
+    def documents(self, agent: Any) -> str:
+        return count_link(agent.document_count, _documents_url(agent))
+
+    @admin.display(description=_("passages"), ordering="chunk_count")
+    def passages(self, agent: Any) -> str:
+        return count_link(agent.chunk_count, _chunks_url(agent))
+
+    @admin.display(description=_("en attente de questions"), ordering="waiting_count")
+    def waiting(self, agent: Any) -> str:
+        return count_link(agent.waiting_count, _waiting_url(agent))
+
+    @admin.display(description=_("déploiements"), ordering="deployment_count")
+    def deployed(self, agent: Any) -> str:
+        return count_link(agent.deployment_count, _deployments_url(agent))
+
+    @admin.action(description=_("Reconstruire l’index…"), permissions=["index"])
+    def rebuild_index(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
+        return _index_page("rebuild", queryset)
+
+    @admin.action(description=_("Revenir à la génération précédente…"), permissions=["index"])
+    def roll_index_back(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
+        return _index_page("rollback", queryset)
+
+
+def _counted(path: str, **conditions: str) -> Subquery:
+    """How many rows an agent has along `path`; a query of its own each, as joins would multiply one another."""
+    matching = Q(**{f"{path}__{name}": value for name, value in conditions.items()})
+    counted = Agent.objects.filter(pk=OuterRef("pk")).order_by().values("pk")
+    return Subquery(counted.annotate(found=Count(path, filter=matching)).values("found"))
+
+
+def _index_page(page: str, agents: QuerySet[Agent]) -> HttpResponse:
+    keys = list(agents.order_by("name").values_list("pk", flat=True))
+    return HttpResponseRedirect(admin_url("knowledge.indexbuild", page, agent=keys))
+
+
+def _index_counts(agent: Any) -> list[tuple[Any, int, str]]:
+    """What the agent knows, each count with the list it counts."""
+    return [
+        (_("Documents"), agent.document_count, _documents_url(agent)),
+        (_("Passages"), agent.chunk_count, _chunks_url(agent)),
+        (_("Passages en attente de questions"), agent.waiting_count, _waiting_url(agent)),
+        (_("Déploiements"), agent.deployment_count, _deployments_url(agent)),
+    ]
+
+
+def _documents_url(agent: Agent) -> str:
+    return admin_url("knowledge.document", "changelist", agent__id__exact=agent.pk)
+
+
+def _chunks_url(agent: Agent, **filters: str) -> str:
+    return admin_url(
+        "knowledge.chunk", "changelist", document__agent__id__exact=agent.pk, **filters
+    )
+
+
+def _waiting_url(agent: Agent) -> str:
+    return _chunks_url(agent, units_origin__exact="waiting")
+
+
+def _deployments_url(agent: Agent) -> str:
+    return admin_url(Deployment, "changelist", agent__id__exact=agent.pk)
+
+
+def _warn_of_missing_index(request: HttpRequest, agent: Agent, method: str) -> None:
+    """A method that nobody used so far has no index yet; until it has one, questions find nothing."""
+    rebuild = admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk, method=method)
+    messages.warning(
+        request,
+        format_html(
+            "{} {}",
+            _("La méthode d’indexation « %(method)s » a besoin d’un index à jour.")
+            % {"method": IndexingMethod(method).label},
+            link(rebuild, _("Reconstruire l’index")),
+        ),
+    )
+
+
+@admin.register(Deployment)
+class DeploymentAdmin(SettingsAdmin):
+    form = DeploymentForm
+    change_form_template = "admin/agents/deployment/change_form.html"
+    list_display = ("name", "page", "agent_link", "method", "audience", "is_active", "own_settings")
+    list_filter = ("is_active", "audience", "agent")
+    list_select_related = ("agent",)
+    search_fields = ("name", "slug", "agent__name")
+    ordering = ("name",)
+    autocomplete_fields = ("agent",)
+    prepopulated_fields: ClassVar = {"slug": ("name",)}
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "name",
+                    "slug",
+                    "agent",
+                    "is_active",
+                    "audience",
+                    "groups",
+                    "welcome",
+                    "suggestions",
+                )
+            },
+        ),
+        (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
+        *setting_fieldsets(OVERLAY_PREFIX),
+    )
+
+    def view_on_site(self, deployment: Deployment) -> str:
+        return _chat_page(deployment)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        deployment = kwargs.get("obj")
+        context["kept_settings"] = context["adminform"].form.kept
+        context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if form.cleaned_data.get(METHOD_FIELD) and METHOD_FIELD in form.changed_data:
+            _warn_of_missing_index(request, obj.agent, form.cleaned_data[METHOD_FIELD])
+
+    @admin.display(description=_("page de conversation"), ordering="slug")
+    def page(self, deployment: Deployment) -> str:
+        return link(_chat_page(deployment), f"/d/{deployment.slug}/")
+
+    @admin.display(description=_("agent"), ordering="agent__name")
+    def agent_link(self, deployment: Deployment) -> str:
+        return change_link(deployment.agent)
+
+    @admin.display(description=_("méthode"))
+    def method(self, deployment: Deployment) -> str:
+        return badge(deployment.effective_indexing_method.label)
+
+    @admin.display(description=_("réglages propres"))
+    def own_settings(self, deployment: Deployment) -> int:
+        return len(deployment.config_overlay)
+
+
+def _chat_page(deployment: Deployment) -> str:
+    return reverse("chat-deployment", args=[deployment.slug])
+
+
+@admin.register(RuntimeSettings)
+class RuntimeSettingsAdmin(SettingsAdmin):
+    """One row: its list is its form, and it is neither added nor deleted."""
+
+    form = RuntimeSettingsForm
+    change_form_template = "admin/agents/runtimesettings/change_form.html"
+    list_display = ("__str__",)
+    fieldsets = tuple(setting_fieldsets())
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> RuntimeSettings | None:
+        """The stored row, or the defaults where none was saved yet; looking writes nothing."""
+        return RuntimeSettings.load() if object_id == "1" else None
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        return HttpResponseRedirect(admin_url(RuntimeSettings, "change", 1))
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, StaffAdmin):  # type: ignore[type-arg]  # not generic at run time
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_select_related = False
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, StaffAdmin):
+    list_display = ("name", "members")
+    list_filter = ()
+    list_select_related = False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        groups: QuerySet[Group] = super().get_queryset(request)
+        return groups.annotate(member_count=Count("user"))
+
+    @admin.display(description=_("membres"), ordering="member_count")
+    def members(self, group: Any) -> str:
+        return count_link(
+            group.member_count, admin_url(User, "changelist", groups__id__exact=group.pk)
+        )

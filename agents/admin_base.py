@@ -1,0 +1,120 @@
+"""What the admin pages of every app share: rows that are only looked at, links, and small pieces of markup.
+
+Markup made here is escaped (`format_html`); its classes are those of the admin theme, or of `agents/admin.css`.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
+
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import formats
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    # The theme ships no types; to the checker its admin is the one it extends.
+    StaffAdmin = ModelAdmin[Any]
+else:
+    from unfold.admin import ModelAdmin as StaffAdmin
+
+Tone = Literal["neutral", "good", "warning", "bad", "busy"]
+
+
+class ReadOnlyAdmin(StaffAdmin):
+    """Rows that the program writes. Staff look at them; none of its pages adds, changes or deletes one.
+
+    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it.
+    """
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        raise PermissionDenied
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        title = capfirst(self.opts.verbose_name)
+        context = {"show_delete": False, "title": title, **(extra_context or {})}
+        return super().changeform_view(request, object_id, form_url, context)
+
+
+def admin_url(model: type[Model] | str, page: str, *args: Any, **query: Any) -> str:
+    """The address of an admin page: `admin_url(Document, "changelist", agent__id__exact=3)`.
+
+    A model of an app above is named, as in a foreign key: `"knowledge.document"`.
+    """
+    label = model if isinstance(model, str) else model._meta.label_lower
+    address = reverse(f"admin:{label.lower().replace('.', '_')}_{page}", args=args)
+    return f"{address}?{urlencode(query, doseq=True)}" if query else address
+
+
+def change_link(row: Model | None, text: str = "") -> SafeString | str:
+    """A link to a row's own page, or a dash where there is none."""
+    if row is None:
+        return "–"
+    return link(admin_url(type(row), "change", quote(row.pk)), text or str(row))
+
+
+def link(address: str, text: Any) -> SafeString:
+    return format_html('<a href="{}" class="text-link underline">{}</a>', address, text)
+
+
+def count_link(count: int, address: str) -> SafeString | str:
+    """A count that leads to the rows counted; zero leads nowhere."""
+    return link(address, count) if count else "0"
+
+
+def progress_bar(percent: int, text: str) -> SafeString:
+    return format_html(
+        '<span class="rp-progress"><span class="rp-progress-track" role="progressbar" aria-valuenow="{0}" '
+        'aria-valuemin="0" aria-valuemax="100"><span style="width:{0}%"></span></span><span>{1}</span></span>',
+        percent,
+        text,
+    )
+
+
+def badge(text: Any, tone: Tone = "neutral") -> SafeString:
+    """A short state; the tone only repeats what the text says."""
+    return format_html('<span class="rp-badge rp-badge--{}">{}</span>', tone, text)
+
+
+def stacked(first: Any, second: Any) -> SafeString:
+    """Two pieces in one cell, one under the other: a state and its reason."""
+    return format_html(
+        '<span class="rp-stack"><span>{}</span><span class="rp-clip">{}</span></span>',
+        first,
+        second,
+    )
+
+
+def rounded(number: float, digits: int) -> str:
+    """A number in the reader's notation. (`number_format` alone cuts digits off instead of rounding.)"""
+    return formats.number_format(round(number, digits), digits)
+
+
+def long_text(text: str) -> SafeString | str:
+    """A text of many lines, as it was written."""
+    return format_html('<div class="rp-text">{}</div>', text) if text else "–"

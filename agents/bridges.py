@@ -1,0 +1,40 @@
+"""The two bridges from the asynchronous turn to synchronous code.
+
+`in_database` is for whole steps that use the ORM (the table vector store included); `in_thread` for steps that wait
+for the network or compute. Neither shares the one thread that Django's default bridge would queue everything on.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import close_old_connections, connections
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run one whole database step; connections that broke or grew too old are closed around it."""
+
+    def cleaned() -> R:
+        _close_old_connections()
+        try:
+            return step(*args, **kwargs)
+        finally:
+            _close_old_connections()
+
+    bridge = sync_to_async(cleaned, thread_sensitive=settings.DATABASE_THREAD_SENSITIVE)
+    return await bridge()
+
+
+def _close_old_connections() -> None:
+    """As after a request; not inside a transaction, which only a test's thread can be in here."""
+    if not any(open_.in_atomic_block for open_ in connections.all(initialized_only=True)):
+        close_old_connections()
+
+
+async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    return await asyncio.to_thread(step, *args, **kwargs)

@@ -1,0 +1,122 @@
+"""The settings that apply to one turn: deployment over agent over site, resolved once.
+
+`EffectiveConfig` is all that a turn reads; nothing else looks at a knob. A threshold of `None` means that no level
+sets it: the measured profile of the embedding model in use decides (`knowledge.calibration`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+
+Level = Literal["deployment", "agent", "site", "profile"]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveConfig:
+    """Identifiers and every knob, by the names of `RuntimeSettings`' fields."""
+
+    deployment_id: int
+    deployment_slug: str
+    agent_id: int
+    agent_slug: str
+    indexing_method: IndexingMethod
+    system_prompt: str
+    llm_model: str
+    temperature: float
+    max_answer_tokens: int
+    context_exchanges: int
+    match_count: int
+    match_threshold: float
+    extractive_passages: int
+    direct_answers: bool
+    direct_answer_threshold: float | None
+    guard_rail_threshold: float | None
+    guard_rail_message: str
+    generate_questions: bool
+    generate_titles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedSetting:
+    """One knob as staff see it. `inherited` is what would apply if the level looked at set nothing itself."""
+
+    name: str
+    label: str
+    value: Any
+    level: Level
+    inherited: Any
+    inherited_level: Level
+
+
+def effective_config(deployment: Deployment) -> EffectiveConfig:
+    """Resolve every knob for a deployment; two queries at most (the site's row, the agent if not loaded)."""
+    agent = deployment.agent
+    site = RuntimeSettings.load()
+    knobs = {
+        name: _resolve(name, site=site, agent=agent, deployment=deployment)[0]
+        for name in RuntimeSettings.knobs()
+    }
+    knobs["guard_rail_message"] = knobs["guard_rail_message"] or default_guard_rail_message()
+    return EffectiveConfig(
+        deployment_id=deployment.pk,
+        deployment_slug=deployment.slug,
+        agent_id=agent.pk,
+        agent_slug=agent.slug,
+        indexing_method=deployment.effective_indexing_method,
+        **knobs,
+    )
+
+
+def agent_setting(agent: Agent, name: str) -> Any:
+    """One knob for work that belongs to an agent and to none of its deployments (indexing)."""
+    return _resolve(name, site=RuntimeSettings.load(), agent=agent, deployment=None)[0]
+
+
+def default_guard_rail_message() -> str:
+    """The refusal where staff wrote none (seed 004, section 3.3), in the reader's language."""
+    return _("Requête trop éloignée de la recherche fondamentale.")
+
+
+def explain_settings(
+    *, agent: Agent, deployment: Deployment | None = None
+) -> list[ExplainedSetting]:
+    """Every knob with its value, the level that sets it, and what this level would inherit."""
+    return list(_explained(agent, deployment))
+
+
+def _explained(agent: Agent, deployment: Deployment | None) -> Iterator[ExplainedSetting]:
+    site = RuntimeSettings.load()
+    for name, field in RuntimeSettings.knobs().items():
+        value, level = _resolve(name, site=site, agent=agent, deployment=deployment)
+        above = None if deployment is None else agent
+        inherited, inherited_level = _resolve(name, site=site, agent=above, deployment=None)
+        yield ExplainedSetting(
+            name=name,
+            label=str(field.verbose_name),
+            value=value,
+            level=level,
+            inherited=inherited,
+            inherited_level=inherited_level,
+        )
+
+
+def _resolve(
+    name: str, *, site: RuntimeSettings, agent: Agent | None, deployment: Deployment | None
+) -> tuple[Any, Level]:
+    if deployment is not None and deployment.config_overlay.get(name) is not None:
+        return deployment.config_overlay[name], "deployment"
+    own = None if agent is None else getattr(agent, name)
+    if own not in (None, ""):
+        return own, "agent"
+    value = getattr(site, name)
+    return value, "profile" if value is None else "site"
+
+
+def knob_names() -> set[str]:
+    """The knobs that a configuration must have: a field on each side, or a test fails."""
+    identifiers = {"deployment_id", "deployment_slug", "agent_id", "agent_slug", "indexing_method"}
+    return {field.name for field in fields(EffectiveConfig)} - identifiers

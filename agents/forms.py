@@ -1,0 +1,196 @@
+"""Forms of the admin for settings at three levels: every override has its inherited value beside it.
+
+An empty field inherits. `DeploymentForm` edits `config_overlay` through one typed field a setting, and writes only the
+keys that are set; what it cannot show (unknown keys, invalid values that a script left) is kept and listed.
+"""
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+from unfold.overrides import FORMFIELD_OVERRIDES
+from unfold.widgets import UnfoldAdminNullBooleanSelectWidget, UnfoldAdminSelectWidget
+
+from agents.effective import ExplainedSetting, explain_settings
+from agents.inheritance import (
+    ModelProfile,
+    current_profile,
+    inherited_method_text,
+    inherited_text,
+    value_text,
+)
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+
+#: The generated fields of a deployment are named apart from the model's own.
+OVERLAY_PREFIX = "overlay_"
+METHOD_FIELD = f"{OVERLAY_PREFIX}indexing_method"
+TEXT_ROWS = 3
+
+
+class AgentForm(forms.ModelForm[Agent]):
+    """An agent; each setting left empty comes from the site."""
+
+    class Meta:
+        model = Agent
+        fields = "__all__"  # noqa: DJ007  # the admin's fieldsets name the fields
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _shorten_texts(self.fields)
+        _describe_all(self.fields, explain_settings(agent=self.instance))
+
+
+class RuntimeSettingsForm(forms.ModelForm[RuntimeSettings]):
+    """The site's values; an empty threshold comes from the embedding model's profile."""
+
+    class Meta:
+        model = RuntimeSettings
+        fields = "__all__"  # noqa: DJ007  # the admin's fieldsets name the fields
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _shorten_texts(self.fields)
+        profile = current_profile()
+        for name, knob in RuntimeSettings.knobs().items():
+            field = self.fields.get(name)
+            if field is None or not knob.null:
+                continue
+            empty = ExplainedSetting(
+                name=name,
+                label="",
+                value=None,
+                level="profile",
+                inherited=None,
+                inherited_level="profile",
+            )
+            _add_help(field, inherited_text(empty, profile))
+
+
+class DeploymentForm(forms.ModelForm[Deployment]):
+    """A deployment, and a field for each setting that its overlay may hold (added below the class)."""
+
+    class Meta:
+        model = Deployment
+        exclude = ("config_overlay",)  # noqa: DJ006  # written by `save`, key by key
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stored = self.instance.config_overlay
+        overlay = stored if isinstance(stored, dict) else {}
+        self.kept = {key: value for key, value in overlay.items() if not _is_editable(key, value)}
+        for key, value in overlay.items():
+            if key not in self.kept:
+                self.initial.setdefault(OVERLAY_PREFIX + key, value)
+        _shorten_texts(self.fields)
+        agent = self.instance.agent if self.instance.agent_id else None
+        self._describe(agent)
+
+    def _describe(self, agent: Agent | None) -> None:
+        known = Deployment(agent=agent or Agent(), config_overlay={})
+        settings = explain_settings(agent=known.agent, deployment=known)
+        _describe_all(self.fields, settings, prefix=OVERLAY_PREFIX)
+        method = self.fields.get(METHOD_FIELD)
+        if method is not None and agent is not None:
+            _add_help(method, inherited_method_text(agent))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
+        self.instance.config_overlay = {
+            name.removeprefix(OVERLAY_PREFIX): cleaned[name]
+            for name in overlay_field_names()
+            if cleaned.get(name) not in (None, "")
+        }
+        return cleaned
+
+    def save(self, commit: bool = True) -> Any:
+        self.instance.config_overlay = {**self.kept, **self.instance.config_overlay}
+        return super().save(commit)
+
+
+def overlay_field_names() -> list[str]:
+    return [OVERLAY_PREFIX + name for name in RuntimeSettings.knobs()] + [METHOD_FIELD]
+
+
+def _is_editable(key: str, value: Any) -> bool:
+    """Whether the generated field of `key` can show this stored value and give it back unchanged."""
+    if key == "indexing_method":
+        return value in IndexingMethod.values
+    knob = RuntimeSettings.knobs().get(key)
+    if knob is None:
+        return False
+    try:
+        return bool(knob.clean(value, None) == value)
+    except ValidationError:
+        return False
+
+
+def _overlay_field(knob: "models.Field[Any, Any]") -> forms.Field:
+    """The agent's own form field of a setting, in the admin's widget, with the model's bounds."""
+    widget = next(
+        (
+            FORMFIELD_OVERRIDES[kind]["widget"]
+            for kind in type(knob).__mro__
+            if kind in FORMFIELD_OVERRIDES
+        ),
+        None,
+    )
+    if isinstance(knob, models.BooleanField):
+        widget = UnfoldAdminNullBooleanSelectWidget
+    field = knob.formfield(**({"widget": widget} if widget else {}))
+    if field is None:
+        raise TypeError(f"{knob.name} cannot be edited in a form.")
+    field.validators.extend(rule for rule in knob.validators if rule not in field.validators)
+    return field
+
+
+def _shorten_texts(fields: dict[str, forms.Field]) -> None:
+    """Most texts here are a few lines; the theme's ten would push the settings off the page."""
+    for field in fields.values():
+        if isinstance(field.widget, forms.Textarea):
+            field.widget.attrs["rows"] = TEXT_ROWS
+
+
+def _describe_all(
+    fields: dict[str, forms.Field], settings: list[ExplainedSetting], *, prefix: str = ""
+) -> None:
+    profile = current_profile()
+    for setting in settings:
+        field = fields.get(prefix + setting.name)
+        if field is not None:
+            _describe_field(field, setting, profile)
+
+
+def _describe_field(
+    field: forms.Field, setting: ExplainedSetting, profile: ModelProfile | None
+) -> None:
+    text = inherited_text(setting, profile)
+    if isinstance(field, forms.NullBooleanField):
+        inherited = value_text(setting.name, setting.inherited)
+        field.widget.choices = [
+            ("unknown", _("Hériter (%(value)s)") % {"value": inherited}),
+            ("true", _("Oui")),
+            ("false", _("Non")),
+        ]
+    else:
+        field.widget.attrs["placeholder"] = _("Hériter")
+    _add_help(field, text)
+
+
+def _add_help(field: forms.Field, text: str) -> None:
+    """The inherited value first: it is what staff look for."""
+    field.help_text = f"{text}. {field.help_text}" if field.help_text else f"{text}."
+
+
+for _field in Agent._meta.concrete_fields:
+    if _field.name in RuntimeSettings.knobs():
+        DeploymentForm.declared_fields[OVERLAY_PREFIX + _field.name] = _overlay_field(_field)
+DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
+    label=Agent._meta.get_field("indexing_method").verbose_name,
+    choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
+    required=False,
+    widget=UnfoldAdminSelectWidget,
+)
+DeploymentForm.base_fields.update(DeploymentForm.declared_fields)

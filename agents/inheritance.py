@@ -1,0 +1,103 @@
+"""What staff read beside a setting they leave empty: the value that will apply, and where it comes from.
+
+A threshold that no level sets comes from the embedding model's measured profile, which belongs to `knowledge`; that
+app registers its profile here, because `agents` imports no other app. Nothing here decides what applies: see
+`agents.effective`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils import formats
+from django.utils.functional import Promise
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.effective import ExplainedSetting, Level, default_guard_rail_message
+from agents.models import Agent, IndexingMethod
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """The measured thresholds of the embedding model in use, by setting; none where it was never measured."""
+
+    model: str
+    thresholds: Mapping[str, float | None]
+
+
+ProfileSource = Callable[[], ModelProfile | None]
+
+#: The settings that an unmeasured embedding model leaves without a value.
+THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold")
+
+_LEVELS: dict[Level, str | Promise] = {
+    "deployment": gettext_lazy("déploiement"),
+    "agent": gettext_lazy("agent"),
+    "site": gettext_lazy("réglages du site"),
+    "profile": gettext_lazy("profil du modèle d’embedding"),
+}
+_profile_sources: list[ProfileSource] = []
+
+
+def register_profile_source(source: ProfileSource) -> None:
+    """Say where the profile of the embedding model in use comes from. One source; a later one replaces it."""
+    _profile_sources[:] = [source]
+
+
+def current_profile() -> ModelProfile | None:
+    return _profile_sources[0]() if _profile_sources else None
+
+
+def unmeasured_model() -> str:
+    """The embedding model in use when it has no measured thresholds, else an empty string."""
+    profile = current_profile()
+    return profile.model if profile is not None and not profile.thresholds else ""
+
+
+def inherited_text(setting: ExplainedSetting, profile: ModelProfile | None) -> str:
+    """« Hérité : 0,72 (profil du modèle) »."""
+    return _("Hérité : %(value)s") % {"value": _inherited_value(setting, profile)}
+
+
+def inherited_method_text(agent: Agent) -> str:
+    method = IndexingMethod(agent.indexing_method)
+    return _("Hérité : %(value)s") % {"value": _with_level(str(method.label), "agent")}
+
+
+def value_text(name: str, value: Any) -> str:
+    """A setting's value in words; empty texts say what applies in their place."""
+    if isinstance(value, bool):
+        return _("Oui") if value else _("Non")
+    if isinstance(value, (int, float)):
+        return formats.localize(value)
+    if value:
+        return f"« {Truncator(str(value)).chars(120)} »"
+    return _empty_text(name)
+
+
+def _empty_text(name: str) -> str:
+    if name == "guard_rail_message":
+        return f"« {default_guard_rail_message()} »"
+    if name == "llm_model":
+        return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
+    return _("rien")
+
+
+def _inherited_value(setting: ExplainedSetting, profile: ModelProfile | None) -> str:
+    if setting.inherited is None and setting.inherited_level == "profile":
+        return _profile_text(setting.name, profile)
+    return _with_level(value_text(setting.name, setting.inherited), setting.inherited_level)
+
+
+def _profile_text(name: str, profile: ModelProfile | None) -> str:
+    measured = profile.thresholds.get(name) if profile is not None else None
+    if measured is None:
+        return _("désactivé (pas de profil mesuré pour le modèle d’embedding)")
+    return _with_level(formats.localize(measured), "profile")
+
+
+def _with_level(text: str, level: Level) -> str:
+    return f"{text} ({_LEVELS[level]})"

@@ -1,0 +1,552 @@
+"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…) through the `openai` package.
+
+The SDK does connections, authentication, and retries before the first byte; streams are decoded here from the raw
+bytes, because its parsed objects cost several times the rest of the path for each token. Tokens that arrive in one
+network chunk leave as one `StreamChunk`. One asynchronous client (and pool) for each event loop, one synchronous client
+for the process; the SDK is imported at first use or by `warm_up`, since its import takes more than a second.
+What a server answers may hold the prompt or the key, so an error keeps its status and codes only.
+"""
+
+import asyncio
+import json
+import re
+import ssl
+import threading
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core import checks
+
+from agents.exceptions import (
+    LLMError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
+from agents.llm.base import (
+    GenerationOptions,
+    LanguageModel,
+    PromptMessage,
+    Reply,
+    StreamChunk,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+#: Servers without authentication still need a header that is not blank.
+_NO_KEY = "none"
+#: One event holds one token; a larger one is not a stream of a language model.
+_MAX_EVENT_BYTES = 1024 * 1024
+#: How long the end of the body may come after the end of the reply, for the connection to be used again.
+_DRAIN_SECONDS = 0.25
+#: An idle connection is kept as long as a reader thinks; the pool notices one that the server closed first.
+_KEEP_ALIVE_SECONDS = 30.0
+#: The pool polls every idle connection at each request: with hundreds of them that costs milliseconds.
+_MAX_IDLE_CONNECTIONS = 32
+_TRANSIENT = re.compile(r"rate.?limit|server.?error|overload|unavailable|timeout|capacity", re.I)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+#: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
+_ADAPTATIONS: Mapping[str, str | None] = {
+    "stream_options": None,
+    "temperature": None,
+    "max_tokens": "max_completion_tokens",
+}
+
+
+class OpenAILanguageModel(LanguageModel):
+    def __init__(
+        self,
+        *,
+        api_key: str = "",
+        base_url: str = "",
+        model: str = "",
+        connect_timeout: float = 5.0,
+        read_timeout: float = 60.0,
+        max_retries: int = 2,
+        max_connections: int = 600,
+    ) -> None:
+        """`read_timeout` bounds the wait for the first token and between two tokens, in seconds."""
+        self._api_key = api_key
+        self._base_url = base_url
+        self._model = model
+        self._connect_timeout = connect_timeout
+        self._read_timeout = read_timeout
+        self._max_retries = max_retries
+        self._max_connections = max_connections
+        self._lock = threading.Lock()
+        self._ssl_context: ssl.SSLContext | None = None
+        self._sync_client: openai.OpenAI | None = None
+        self._async_clients: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, openai.AsyncOpenAI
+        ] = weakref.WeakKeyDictionary()
+        #: By model: the arguments it refused, learnt once, then never sent again.
+        self._refused: dict[str, frozenset[str]] = {}
+
+    @property
+    def default_model(self) -> str:
+        return self._model
+
+    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
+        client = self._client()
+        model = options.model or self._model
+        refused = self._refused.get(model, frozenset())
+        while True:
+            request = self._request(messages, options, refused=refused)
+            try:
+                with _translated_errors():
+                    response = client.chat.completions.with_raw_response.create(
+                        **_sdk_arguments(request)
+                    )
+                    body = response.http_response.content
+                break
+            except LLMResponseError as error:
+                refused = refused | _newly_refused(error, request=request)
+        self._refused[model] = refused
+        return _reply_from_completion(body, model=model)
+
+    async def stream(
+        self, messages: Sequence[PromptMessage], options: GenerationOptions
+    ) -> AsyncGenerator[StreamChunk, None]:
+        decoder = StreamDecoder(model=options.model or self._model)
+        async with self._opened_stream(messages, options) as response:
+            # The decompressing iterator is one more layer for every token, and almost no server compresses a stream.
+            compressed = "content-encoding" in response.headers
+            source = response.aiter_bytes() if compressed else response.aiter_raw()
+            try:
+                with _translated_errors(during_body=True):
+                    async for data in source:
+                        if text := decoder.feed(data):
+                            yield StreamChunk(text=text)
+                        if decoder.is_done:
+                            break
+            except LLMResponseError:
+                # The reply was whole when the connection broke: only its usage may be missing.
+                if not decoder.is_finished:
+                    raise
+            if decoder.is_done:
+                await _drain(source)
+            if text := decoder.close():
+                yield StreamChunk(text=text)
+            yield StreamChunk(final=decoder.reply())
+
+    @asynccontextmanager
+    async def _opened_stream(
+        self, messages: Sequence[PromptMessage], options: GenerationOptions
+    ) -> "AsyncIterator[httpx2.Response]":
+        client = self._async_client()
+        model = options.model or self._model
+        refused = self._refused.get(model, frozenset())
+        create = client.chat.completions.with_streaming_response.create
+        while True:
+            request = self._request(messages, options, refused=refused, stream=True)
+            manager = create(**_sdk_arguments(request))
+            try:
+                with _translated_errors():
+                    response = await manager.__aenter__()
+                break
+            except LLMResponseError as error:
+                refused = refused | _newly_refused(error, request=request)
+        try:
+            self._refused[model] = refused
+            yield response.http_response
+        finally:
+            await manager.__aexit__(None, None, None)
+
+    def _request(
+        self,
+        messages: Sequence[PromptMessage],
+        options: GenerationOptions,
+        *,
+        refused: frozenset[str],
+        stream: bool = False,
+    ) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": options.model or self._model,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "temperature": options.temperature,
+            "max_tokens": options.max_tokens,
+        }
+        if options.json_object:
+            request["response_format"] = {"type": "json_object"}
+        if stream:
+            request |= {"stream": True, "stream_options": {"include_usage": True}}
+        for name in refused & request.keys():
+            value = request.pop(name)
+            if (replacement := _ADAPTATIONS[name]) is not None:
+                request[replacement] = value
+        return request
+
+    # Clients
+
+    def warm_up(self) -> None:
+        """Import the SDK and make the clients: of the process, and of the running event loop if there is one."""
+        self._client()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._async_client()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        client = self._async_clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> "openai.OpenAI":
+        with self._lock:
+            if self._sync_client is None:
+                import openai
+
+                http_client = openai.DefaultHttpxClient(**self._transport_options())
+                self._sync_client = openai.OpenAI(http_client=http_client, **self._client_options())
+            return self._sync_client
+
+    def _async_client(self) -> "openai.AsyncOpenAI":
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            client = self._async_clients.get(loop)
+            if client is None:
+                import openai
+
+                http_client = openai.DefaultAsyncHttpxClient(**self._transport_options())
+                client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
+                self._async_clients[loop] = client
+            return client
+
+    def _client_options(self) -> dict[str, Any]:
+        return {
+            "api_key": self._api_key or _NO_KEY,
+            "base_url": self._base_url or None,
+            "timeout": self._timeout(),
+            "max_retries": self._max_retries,
+        }
+
+    def _transport_options(self) -> dict[str, Any]:
+        import httpx2
+
+        if self._ssl_context is None:
+            # Loading the certificates takes tens of milliseconds: once, not for each client.
+            self._ssl_context = httpx2.create_ssl_context()
+        limits = httpx2.Limits(
+            max_connections=self._max_connections,
+            max_keepalive_connections=min(self._max_connections, _MAX_IDLE_CONNECTIONS),
+            keepalive_expiry=_KEEP_ALIVE_SECONDS,
+        )
+        return {"limits": limits, "timeout": self._timeout(), "verify": self._ssl_context}
+
+    def _timeout(self) -> "httpx2.Timeout":
+        import httpx2
+
+        return httpx2.Timeout(self._read_timeout, connect=self._connect_timeout)
+
+    # Configuration
+
+    def check(self) -> list[checks.CheckMessage]:
+        found: list[checks.CheckMessage] = []
+        if not self._api_key and not self._base_url:
+            found.append(
+                checks.Error(
+                    "The language model has neither a key nor an address.",
+                    hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key.",
+                    id="agents.E002",
+                )
+            )
+        if not self._model:
+            found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
+        return found + self._address_messages() + self._bound_messages()
+
+    def _address_messages(self) -> list[checks.CheckMessage]:
+        if not self._base_url:
+            return []
+        try:
+            address = urlsplit(self._base_url)
+            host, _port = address.hostname, address.port
+        except ValueError:
+            host = None
+        if not host or address.scheme not in {"http", "https"}:
+            return [
+                checks.Error(
+                    "OPENAI_BASE_URL is not an address.",
+                    hint="It looks like http://localhost:11434/v1.",
+                    id="agents.E004",
+                )
+            ]
+        loopback = host in {"localhost", "::1"} or host.startswith("127.")
+        if address.scheme == "http" and self._api_key and not loopback:
+            return [
+                checks.Warning(
+                    "The language model's key travels unencrypted: OPENAI_BASE_URL is http.",
+                    id="agents.W001",
+                )
+            ]
+        return []
+
+    def _bound_messages(self) -> list[checks.CheckMessage]:
+        found: list[checks.CheckMessage] = []
+        if min(self._connect_timeout, self._read_timeout, self._max_connections) <= 0:
+            found.append(
+                checks.Error(
+                    "LLM_CONNECT_TIMEOUT_SECONDS, LLM_READ_TIMEOUT_SECONDS and LLM_MAX_CONNECTIONS "
+                    "must be positive.",
+                    id="agents.E005",
+                )
+            )
+        if self._max_retries < 0:
+            found.append(checks.Error("LLM_MAX_RETRIES is negative.", id="agents.E006"))
+        if self._read_timeout > settings.TURN_TIMEOUT_SECONDS:
+            found.append(
+                checks.Warning(
+                    "LLM_READ_TIMEOUT_SECONDS is longer than TURN_TIMEOUT_SECONDS and never reached.",
+                    id="agents.W002",
+                )
+            )
+        return found
+
+
+class StreamDecoder:
+    """Server-sent events to text: bytes in, joined text out; `reply()` once the body has ended.
+
+    Knows nothing of the network. Accepts LF and CRLF, comments, events of several lines, and any cut of the bytes.
+    """
+
+    def __init__(self, *, model: str) -> None:
+        self._buffer = b""
+        self._data: list[bytes] = []
+        self._texts: list[str] = []
+        self._held = ""
+        self._model = model
+        self._usage = Usage()
+        self._finish_reason = ""
+        self.is_done = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all the text of the reply has come."""
+        return self.is_done or bool(self._finish_reason)
+
+    def feed(self, data: bytes) -> str:
+        """Decode what `data` completes; the text of all its tokens, joined."""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if len(self._buffer) > _MAX_EVENT_BYTES:
+            raise LLMResponseError("The server sent an oversized event.")
+        text = ""
+        for line in lines:
+            text += self._line(line)
+        return self._kept(text) if text else ""
+
+    def close(self) -> str:
+        """Decode a last event that the body ended without terminating, and what was held back."""
+        text = self._line(self._buffer) + self._line(b"")
+        self._buffer = b""
+        held, self._held = self._held, ""
+        return self._kept(held + text, hold=False)
+
+    def reply(self) -> Reply:
+        if not self.is_finished:
+            raise LLMResponseError("The stream was cut before the end of the reply.")
+        return Reply(
+            text="".join(self._texts),
+            model=self._model,
+            usage=self._usage,
+            finish_reason=self._finish_reason or "stop",
+        )
+
+    def _line(self, line: bytes) -> str:
+        if line.startswith(b"data:"):
+            self._data.append(line)
+            return ""
+        if self._data and not line.strip(b"\r"):
+            payload = b"\n".join(part[5:].strip() for part in self._data)
+            self._data.clear()
+            return self._event(payload)
+        return ""
+
+    def _event(self, payload: bytes) -> str:
+        if payload == b"[DONE]":
+            self.is_done = True
+        if self.is_done or not payload:
+            return ""
+        event = _decoded(payload)
+        self._model = event.get("model") or self._model
+        if usage := event.get("usage"):
+            self._usage = _usage(usage)
+        choices = event.get("choices")
+        if not choices:
+            return ""
+        try:
+            choice = choices[0]
+            delta = choice.get("delta") or {}
+            text = delta.get("content") or delta.get("refusal") or ""
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        except (AttributeError, LookupError, TypeError) as error:
+            raise LLMResponseError("The server sent a malformed event.") from error
+        if not isinstance(text, str):
+            raise LLMResponseError("The server sent a content that is not text.")
+        return text
+
+    def _kept(self, text: str, *, hold: bool = True) -> str:
+        """Remember the text; a character whose halves come in two tokens is held back until it is whole."""
+        if self._held:
+            text, self._held = self._held + text, ""
+        if not text.isascii() and _SURROGATE.search(text):
+            if hold and "\ud800" <= text[-1] <= "\udbff":
+                text, self._held = text[:-1], text[-1]
+            text = _storable(text)
+        if "\0" in text:
+            text = text.replace("\0", "")
+        self._texts.append(text)
+        return text
+
+
+def _storable(text: str) -> str:
+    """Pair the halves of characters; a lone half becomes U+FFFD, since it can be neither sent nor stored."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+async def _drain(source: "AsyncIterator[bytes]") -> None:
+    """Read the end of the body, so that its connection is used again; give up soon, the reply is whole."""
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            with _translated_errors(during_body=True):
+                async for _rest in source:
+                    pass
+    except (TimeoutError, LLMError):
+        return
+
+
+# Bodies
+
+
+def _sdk_arguments(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Hand the request over as `extra_body`: the SDK walks through typed arguments for half a millisecond a call."""
+    return {
+        "model": request["model"],
+        "messages": [],
+        "stream": request.get("stream", False),
+        "extra_body": request,
+    }
+
+
+def _decoded(payload: bytes) -> Mapping[str, Any]:
+    """The JSON object of a body or event; raises when it is none, or is the server's error."""
+    try:
+        event = json.loads(payload.decode())
+    except (ValueError, RecursionError) as error:
+        # The decoder's own error shows the payload, hence no chaining.
+        raise LLMResponseError(
+            f"The server sent malformed JSON ({type(error).__name__})."
+        ) from None
+    if not isinstance(event, dict):
+        raise LLMResponseError("The server sent JSON that is not an object.")
+    if event.get("error") or event.get("object") == "error":
+        announced = event.get("error")
+        raise _announced_error(announced if isinstance(announced, dict) else event)
+    return event
+
+
+def _announced_error(error: Mapping[str, Any]) -> LLMError:
+    """The error that a server announces inside a response of status 200."""
+    code, kind = error.get("code"), error.get("type")
+    detail = f"The server announced an error (type {_short(kind)}, code {_short(code)})."
+    if str(code).isdigit():
+        return _error_for_status(int(str(code)), detail)
+    if _TRANSIENT.search(f"{kind} {code}"):
+        return LLMUnavailableError(detail)
+    return LLMResponseError(detail)
+
+
+def _reply_from_completion(body: bytes, *, model: str) -> Reply:
+    completion = _decoded(body)
+    try:
+        choice = completion["choices"][0]
+        message = choice["message"]
+        text = message.get("content") or message.get("refusal") or ""
+        finish_reason = choice.get("finish_reason") or "stop"
+    except (AttributeError, LookupError, TypeError) as error:
+        raise LLMResponseError("The server's reply has no message.") from error
+    if not isinstance(text, str):
+        raise LLMResponseError("The server's reply is not text.")
+    return Reply(
+        text=_storable(text).replace("\0", ""),
+        model=completion.get("model") or model,
+        usage=_usage(completion.get("usage")),
+        finish_reason=finish_reason,
+    )
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
+    return Usage(prompt_tokens=prompt, completion_tokens=completion)
+
+
+# Errors
+
+
+@contextmanager
+def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
+    """Raise this project's errors instead of the vendor's, chained, without what the server said."""
+    import httpx2
+    import openai
+
+    try:
+        yield
+    except openai.APIStatusError as error:
+        detail = _status_detail(error)
+        error.args = (detail,)
+        raise _error_for_status(error.status_code, detail) from error
+    except (openai.APITimeoutError, httpx2.TimeoutException) as error:
+        raise LLMTimeoutError("The server did not answer in time.") from error
+    except openai.APIConnectionError as error:
+        raise LLMUnavailableError("The server cannot be reached.") from error
+    except (httpx2.HTTPError, httpx2.StreamError, openai.OpenAIError) as error:
+        reason = "was cut" if during_body else "failed"
+        raise LLMResponseError(f"The response {reason} ({type(error).__name__}).") from error
+
+
+def _error_for_status(status: int, detail: str) -> LLMError:
+    if status in {408, 504}:
+        return LLMTimeoutError(detail)
+    if status in {409, 425, 429} or status >= 500:
+        return LLMUnavailableError(detail)
+    return LLMResponseError(detail)
+
+
+def _status_detail(error: "openai.APIStatusError") -> str:
+    request_id = f", request {_short(error.request_id)}" if error.request_id else ""
+    return f"The server answered {error.status_code} (code {_short(error.code)}{request_id})."
+
+
+def _short(value: object) -> str:
+    """A machine-readable code as it is; anything that could be a sentence is left out."""
+    return code if re.fullmatch(r"[\w.\-]{1,60}", code := str(value)) else "unreadable"
+
+
+def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> frozenset[str]:
+    """The optional arguments that a 400 refuses by name; raises `error` again when there is none."""
+    import openai
+
+    cause = error.__cause__
+    if not isinstance(cause, openai.APIStatusError) or cause.status_code not in {400, 422}:
+        raise error
+    said = cause.response.text
+    unsupported = "unsupported" in said.lower() or "not support" in said.lower()
+    refused = {
+        name
+        for name in _ADAPTATIONS.keys() & request.keys()
+        # "max_tokens is too large" is about the value, and is the caller's affair.
+        if name in said and (unsupported or name == "stream_options")
+    }
+    if not refused:
+        raise error
+    return frozenset(refused)

@@ -1,0 +1,21 @@
+"""Short write transactions of many threads, without SQLite's waiting by sleeping.
+
+SQLite has one writer at a time, and a thread that finds it busy sleeps for up to 100 ms before it looks again. Threads
+of one process queue on a lock instead; other processes still meet at the database. Nothing may wait inside.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from django.db import connection, transaction
+
+_one_writer = threading.RLock()
+
+
+@contextmanager
+def short_write() -> Iterator[None]:
+    """`transaction.atomic()`, entered in turn where the database has one writer."""
+    one_writer = connection.vendor == "sqlite" and not connection.in_atomic_block
+    with _one_writer if one_writer else nullcontext(), transaction.atomic():
+        yield

@@ -1,0 +1,1 @@
+"""Measurements on real data, run by hand (`make bench`); each folder has its README with the last figures."""

@@ -1,0 +1,1 @@
+"""How often dense retrieval finds the right text, for each local embedding model."""

@@ -1,0 +1,203 @@
+"""The whole product against its model server called directly, in one run.
+
+A real `manage.py serve` on a database of its own, with an indexed document; N sockets ask at the same time, and the model
+server streams its tokens. Everything a turn does is inside: claim, embedding, search, prompt, generation, saving. The
+ratio of the two throughputs is the figure.
+
+    python -m benchmarks.streaming.run --streams 100 --tokens 100 --interval-ms 10 --repeats 3
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import websockets
+
+from benchmarks.streaming.direct import (
+    StreamTimes,
+    _arrived,
+    backend_client,
+    measure,
+    model_server,
+    run_loop,
+    socket_client,
+)
+
+PROJECT = Path(__file__).resolve().parents[2]
+QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"
+DOCUMENT = """# Bibliothèque
+
+## Salles de travail
+
+Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
+"""
+START_SECONDS = 60
+
+
+@contextmanager
+def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
+    """`manage.py serve` in a process of its own: its port and process."""
+    with tempfile.TemporaryDirectory(prefix="repondant-bench-") as folder:
+        environment = {
+            **os.environ,
+            "DATA_DIR": folder,
+            "OPENAI_BASE_URL": base_url,
+            "LLM_MODEL": "benchmark",
+            "LOG_LEVEL": "WARNING",
+        }
+        environment.pop("DATABASE_URL", None)
+        document = Path(folder) / "bibliotheque.md"
+        document.write_text(DOCUMENT)
+        # Indexed without a model, so that the model server counts turns only.
+        quiet = {**environment, "OPENAI_BASE_URL": ""}
+        for words in (["migrate", "-v0"], ["create_agent", "bench"], ["add_documents", "bench", str(document)]):
+            _manage(words, quiet)
+        port = _free_port()
+        process = subprocess.Popen(  # noqa: S603  # fixed command
+            [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(port)],
+            cwd=PROJECT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            _wait_until_up(port)
+            yield port, psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _manage(words: list[str], environment: dict[str, str]) -> None:
+    command = [sys.executable, "manage.py", *words]
+    subprocess.run(command, cwd=PROJECT, env=environment, check=True, capture_output=True)  # noqa: S603
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_up(port: int) -> None:
+    limit = time.monotonic() + START_SECONDS
+    while time.monotonic() < limit:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()  # noqa: S310
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError("The site did not come up.")
+
+
+def new_conversation(port: int) -> tuple[str, str]:
+    """A conversation of a new visitor: its id and the visitor's cookie."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/conversations/",
+        data=b'{"deployment": "bench"}',
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        cookie = response.headers["Set-Cookie"].split(";")[0]
+        return json.loads(response.read())["id"], cookie
+
+
+async def measure_site(port: int, streams: int, process: psutil.Process) -> dict[str, Any]:
+    """Ask on every socket at the same time; seconds, first tokens and processor time of the web process."""
+    owners = [await asyncio.to_thread(new_conversation, port) for _ in range(streams)]
+    sockets = [
+        await websockets.connect(
+            f"ws://127.0.0.1:{port}/ws/chat/{conversation}/",
+            additional_headers={"Cookie": cookie},
+            origin=f"http://127.0.0.1:{port}",  # type: ignore[arg-type]
+            compression=None,
+        )
+        for conversation, cookie in owners
+    ]
+    times = [StreamTimes() for _ in sockets]
+    before, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
+    texts = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
+    seconds = time.perf_counter() - before
+    cpu = sum(process.cpu_times()[:2]) - cpu
+    for opened in sockets:
+        await opened.close()
+    tokens = sum(len(text.split()) for text in texts)
+    first = sorted(1000 * (t.first_token - before) for t in times if t.first_token)
+    return {
+        "streams": streams,
+        "failed": sum(not text for text in texts),
+        "seconds": round(seconds, 3),
+        "tokens": tokens,
+        "tokens_per_second": round(tokens / seconds),
+        "first_token_ms_median": round(first[len(first) // 2], 1) if first else None,
+        "cpu_us_per_token": round(1e6 * cpu / max(tokens, 1), 1),
+        "frames_per_stream": round(sum(t.pieces for t in times) / streams, 1),
+    }
+
+
+async def _ask(opened: Any, times: StreamTimes) -> str:
+    """One question; the text that was streamed, or nothing where the turn failed."""
+    await opened.send(json.dumps({"type": "ask", "message": QUESTION, "clientMessageId": "1"}))
+    pieces: list[str] = []
+    async for raw in opened:
+        frame = json.loads(raw)
+        if frame["type"] == "delta":
+            _arrived(times)
+            pieces.append(frame["text"])
+        elif frame["type"] == "done":
+            return "".join(pieces)
+        elif frame["type"] == "error":
+            return ""
+    return ""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Streaming of the product against the model server.")
+    parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--interval-ms", type=float, default=10.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args(arguments)
+    with (
+        model_server(tokens=options.tokens, interval_ms=options.interval_ms) as url,
+        site(url) as (port, process),
+    ):
+        asyncio.run(measure_site(port, 4, process))
+        for _ in range(options.repeats):
+            print(json.dumps(_once(url, port, process, options.streams, options.tokens)))
+
+
+def _once(
+    url: str, port: int, process: psutil.Process, streams: int, tokens: int
+) -> dict[str, Any]:
+    direct = {
+        name: run_loop(measure(client=name, base_url=url, streams=streams, tokens=tokens))
+        for name, _ in (("socket", socket_client), ("backend", backend_client))
+    }
+    product = asyncio.run(measure_site(port, streams, process))
+    return {
+        "direct_tokens_per_second": direct["socket"].tokens_per_second,
+        "direct_first_token_ms": direct["socket"].first_token_ms_median,
+        "backend_tokens_per_second": direct["backend"].tokens_per_second,
+        "product": product,
+        "ratio_to_direct": round(
+            product["tokens_per_second"] / direct["socket"].tokens_per_second, 3
+        ),
+    }
+
+
+if __name__ == "__main__":
+    main()

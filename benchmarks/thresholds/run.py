@@ -1,0 +1,341 @@
+"""Measures, for one embedding model, what each threshold lets through: `python -m benchmarks.thresholds.run --model …`.
+
+Three parts. Pairs: how often cosine ≥ t serves a right and a wrong stored answer, with and without the second key.
+FAQ: reformulations of a real FAQ against all its questions, and each of its questions against the others. Guard rail:
+questions inside and outside the subject, on an index of questions and answers and on an index of passages.
+
+The vectors come from the site's own embedder and are kept in `--cache`, because the larger model needs minutes. Data
+that this repository may not contain are read from `REPONDANT_DATA`; an absent file skips its part, saying so.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+import numpy as np
+from tqdm import tqdm
+
+from faqs.agreement import compare_questions
+from knowledge.calibration import Rate
+from knowledge.embeddings.base import Purpose, Vectors, embedder
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("REPONDANT_DATA", ROOT.parent / "shared" / "data"))
+REFORMULATIONS = Path(__file__).with_name("cnil_reformulations.jsonl")
+PAIR_FILES = {
+    "pairs_en_dev": DATA / "pairs_en_dev.jsonl",
+    "checklist_pairs_dev": DATA / "checklist_pairs_dev.jsonl",
+    "pairs_fr": ROOT / "tests" / "pairs_fr.jsonl",
+}
+PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
+GUARD_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(95))
+IN_DOMAIN_PASS = 0.95
+#: Shown beside the two kinds of index that one threshold has to serve.
+QUESTIONS_ALONE = "questions alone (CNIL)"
+Json = dict[str, Any]
+
+
+class Vectorizer:
+    """The site's embedder with a memory on disk."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.model = embedder().recipe.model
+        self._file = folder / f"{self.model}.npz" if folder else None
+        self._known: dict[str, Vectors] = {}
+        if self._file and self._file.exists():
+            with np.load(self._file) as stored:
+                rows = stored["rows"]
+                self._known = dict(zip(stored["keys"].tolist(), rows, strict=True))
+
+    def __call__(self, texts: Sequence[str], purpose: Purpose, label: str) -> Vectors:
+        keys = [hashlib.sha256(f"{purpose}\n{text}".encode()).hexdigest() for text in texts]
+        missing = {
+            key: text for key, text in zip(keys, texts, strict=True) if key not in self._known
+        }
+        batch = 16
+        pending = list(missing.items())
+        for start in tqdm(range(0, len(pending), batch), desc=label, disable=not pending):
+            part = pending[start : start + batch]
+            rows = embedder().embed([text for _key, text in part], purpose=purpose)
+            self._known.update(zip((key for key, _text in part), rows, strict=True))
+        if pending:
+            self._save()
+        return np.stack([self._known[key] for key in keys])
+
+    def _save(self) -> None:
+        if self._file:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(
+                self._file, keys=np.array(list(self._known)), rows=np.stack([*self._known.values()])
+            )
+
+
+def read_jsonl(path: Path) -> list[Json]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def present(*paths: Path) -> bool:
+    absent = [path.name for path in paths if not path.exists()]
+    if absent:
+        print(f"Skipped, not in REPONDANT_DATA: {', '.join(absent)}", file=sys.stderr)
+    return not absent
+
+
+def rate(flags: Iterable[bool]) -> Json:
+    values = list(flags)
+    result = Rate(sum(values), len(values))
+    return {"hits": result.hits, "total": result.total, "text": str(result)}
+
+
+def measure_pairs(vectors: Vectorizer, path: Path) -> list[Json]:
+    rows = read_jsonl(path)
+    first = vectors([row["a"] for row in rows], Purpose.QUERY, path.stem)
+    second = vectors([row["b"] for row in rows], Purpose.QUERY, path.stem)
+    cosines = (first * second).sum(axis=1)
+    agrees = [compare_questions(row["a"], row["b"]).agrees for row in rows]
+    same = [bool(row["same_answer"]) for row in rows]
+    return [_pair_step(t, cosines, agrees, same) for t in PAIR_STEPS]
+
+
+def _pair_step(t: float, cosines: Vectors, agrees: list[bool], same: list[bool]) -> Json:
+    passed = [bool(c >= t) for c in cosines]
+    both = [p and a for p, a in zip(passed, agrees, strict=True)]
+    return {
+        "threshold": t,
+        "hit": rate(b for b, s in zip(both, same, strict=True) if s),
+        "false": rate(b for b, s in zip(both, same, strict=True) if not s),
+        "hit_cosine_only": rate(p for p, s in zip(passed, same, strict=True) if s),
+        "false_cosine_only": rate(p for p, s in zip(passed, same, strict=True) if not s),
+    }
+
+
+def read_faq() -> list[Json]:
+    with (DATA / "cnil_faq.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("(Copie)", "").casefold().split())
+
+
+def same_entry(one: Json, two: Json) -> bool:
+    """The FAQ has a few entries twice; serving the other copy is right."""
+    return bool(
+        one["id"] == two["id"]
+        or _plain(one["answer"]) == _plain(two["answer"])
+        or _plain(one["question"]) == _plain(two["question"])
+    )
+
+
+def measure_faq(vectors: Vectorizer) -> Json:
+    faq = read_faq()
+    by_id = {row["id"]: row for row in faq}
+    asked = read_jsonl(REFORMULATIONS)
+    stored = vectors([row["question"] for row in faq], Purpose.QUERY, "FAQ questions")
+    queries = vectors([row["question"] for row in asked], Purpose.QUERY, "reformulations")
+    best = _best(queries @ stored.T, faq, [by_id[row["id"]] for row in asked], asked)
+    others = stored @ stored.T
+    np.fill_diagonal(others, -1.0)
+    alone = _best(others, faq, faq, faq)
+    return {
+        "reformulations": [_faq_step(t, best) for t in PAIR_STEPS],
+        "leave_one_out": [_faq_step(t, alone) for t in PAIR_STEPS],
+    }
+
+
+def _best(
+    scores: Vectors, faq: list[Json], wanted: list[Json], asked: list[Json]
+) -> list[tuple[float, bool, bool]]:
+    """For each question: the best cosine, whether that entry is right, whether the second key turns."""
+    found = []
+    for row, target, question in zip(scores, wanted, asked, strict=True):
+        entry = faq[int(row.argmax())]
+        agrees = compare_questions(entry["question"], question["question"]).agrees
+        found.append((float(row.max()), same_entry(entry, target), agrees))
+    return found
+
+
+def _faq_step(t: float, best: list[tuple[float, bool, bool]]) -> Json:
+    return {
+        "threshold": t,
+        "right": rate(score >= t and right and agrees for score, right, agrees in best),
+        "wrong": rate(score >= t and not right and agrees for score, right, agrees in best),
+        "right_cosine_only": rate(score >= t and right for score, right, _agrees in best),
+        "wrong_cosine_only": rate(score >= t and not right for score, right, _agrees in best),
+    }
+
+
+def measure_guard(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
+    chooser = random.Random(20_261)  # noqa: S311 - a sample, not a secret
+    english = _english(chooser, sample)
+    covid = [row["question"] for row in read_jsonl(DATA / "covid_faq_fr.jsonl")]
+    covid = chooser.sample(covid, min(sample, len(covid)))
+    reformulated = [row["question"] for row in read_jsonl(REFORMULATIONS)]
+    inside, near, texts = _piaf(chooser, passages, sample)
+    faq = read_faq()
+    questions = vectors([row["question"] for row in faq], Purpose.QUERY, "FAQ questions")
+    sources = [f"{row['question']}\n{row['answer']}" for row in faq]
+    qa_index = np.vstack([questions, vectors(sources, Purpose.PASSAGE, "FAQ sources")])
+    passage_index = vectors(texts, Purpose.PASSAGE, "PIAF passages")
+    sets: dict[str, tuple[Vectors, dict[str, list[str]]]] = {
+        "questions and answers (CNIL)": (
+            qa_index,
+            {"inside": reformulated, "near": covid, "far": english, "other": near},
+        ),
+        QUESTIONS_ALONE: (
+            questions,
+            {"inside": reformulated, "near": covid, "far": english, "other": near},
+        ),
+        "passages (PIAF)": (
+            passage_index,
+            {"inside": inside, "near": near, "far": english, "other": covid + reformulated},
+        ),
+    }
+    return {
+        name: {kind: _scores(vectors, index, asked, kind) for kind, asked in groups.items()}
+        for name, (index, groups) in sets.items()
+    }
+
+
+def _english(chooser: random.Random, sample: int) -> list[str]:
+    rows = read_jsonl(DATA / "clinc_val.jsonl") + read_jsonl(DATA / "banking77_train_sample.jsonl")
+    return [row["question"] for row in chooser.sample(rows, sample)]
+
+
+def _piaf(
+    chooser: random.Random, passages: int, sample: int
+) -> tuple[list[str], list[str], list[str]]:
+    """Questions on indexed passages, questions on articles left out, and the indexed texts."""
+    rows = read_jsonl(DATA / "piaf_dev.jsonl")
+    titles = sorted({row["title"] for row in rows})
+    chooser.shuffle(titles)
+    kept: list[Json] = []
+    for title in titles:
+        if len(kept) < passages:
+            kept += [row for row in rows if row["title"] == title]
+    indexed = {row["title"] for row in kept}
+    left_out = [row for row in rows if row["title"] not in indexed]
+    inside, outside = (
+        [item["question"] for row in part for item in row["questions"]] for part in (kept, left_out)
+    )
+    texts = [f"{row['title']}\n{row['context']}" for row in kept]
+    return (
+        chooser.sample(inside, min(sample, len(inside))),
+        chooser.sample(outside, min(sample, len(outside))),
+        texts,
+    )
+
+
+def _scores(vectors: Vectorizer, index: Vectors, asked: list[str], label: str) -> list[float]:
+    queries = vectors(asked, Purpose.QUERY, f"guard: {label}")
+    return [float(score) for score in (queries @ index.T).max(axis=1)]
+
+
+def guard_table(scores: Json) -> Json:
+    """At each step the share that passes; and the highest step that lets enough of every inside set through."""
+    table: dict[str, list[Json]] = {
+        name: [
+            {"threshold": t, **{kind: rate(s >= t for s in group) for kind, group in sets.items()}}
+            for t in GUARD_STEPS
+        ]
+        for name, sets in scores.items()
+    }
+    good = [
+        t
+        for position, t in enumerate(GUARD_STEPS)
+        if all(
+            rows[position]["inside"]["hits"] >= IN_DOMAIN_PASS * rows[position]["inside"]["total"]
+            for name, rows in table.items()
+            if name != QUESTIONS_ALONE
+        )
+    ]
+    return {"chosen": max(good, default=GUARD_STEPS[0]), "tables": table}
+
+
+def measure(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
+    result: Json = {"model": vectors.model, "pairs": {}}
+    for name, path in PAIR_FILES.items():
+        if present(path):
+            result["pairs"][name] = measure_pairs(vectors, path)
+    if present(DATA / "cnil_faq.csv"):
+        result["faq"] = measure_faq(vectors)
+    needed = ("cnil_faq.csv", "piaf_dev.jsonl", "covid_faq_fr.jsonl", "clinc_val.jsonl")
+    if present(*(DATA / name for name in needed), DATA / "banking77_train_sample.jsonl"):
+        scores = measure_guard(vectors, passages=passages, sample=sample)
+        result["guard"] = guard_table(scores)
+    return result
+
+
+def _print_rows(title: str, rows: list[Json], columns: Sequence[str]) -> None:
+    print(f"\n### {title}\n\n| threshold | {' | '.join(columns)} |")
+    print("|" + " --- |" * (len(columns) + 1))
+    for row in rows:
+        cells = " | ".join(str(row[column]["text"]) for column in columns)
+        print(f"| {row['threshold']:.2f} | {cells} |")
+
+
+def print_tables(result: Json) -> None:
+    print(f"## {result['model']}")
+    pair = ("hit", "false", "hit_cosine_only", "false_cosine_only")
+    for name, rows in result["pairs"].items():
+        _print_rows(f"Pairs: {name}", rows, pair)
+    faq = ("right", "wrong", "right_cosine_only", "wrong_cosine_only")
+    for name, rows in result.get("faq", {}).items():
+        _print_rows(f"FAQ (CNIL): {name}", rows, faq)
+    guard = result.get("guard")
+    if guard:
+        print(f"\nGuard rail: {guard['chosen']:.2f} passes at least {IN_DOMAIN_PASS:.0%} inside.")
+        for name, rows in guard["tables"].items():
+            around = [row for row in rows if _is_near(row, rows, guard["chosen"])]
+            _print_rows(f"Guard: {name}", around, ("inside", "near", "far", "other"))
+
+
+def _is_near(row: Json, rows: list[Json], chosen: float) -> bool:
+    """Rows around the chosen value, and around the highest that would do for this index alone."""
+    own = max(
+        (
+            r["threshold"]
+            for r in rows
+            if r["inside"]["hits"] >= IN_DOMAIN_PASS * r["inside"]["total"]
+        ),
+        default=chosen,
+    )
+    return bool(min(abs(row["threshold"] - chosen), abs(row["threshold"] - own)) < 0.025)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", default="", help="EMBEDDING_MODEL to measure")
+    parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
+    parser.add_argument("--passages", type=int, default=240, help="PIAF passages in the index")
+    parser.add_argument("--sample", type=int, default=300, help="questions of each guard-rail set")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    if options.model:
+        # Read when the settings are first used, which is below.
+        os.environ["EMBEDDING_MODEL"] = options.model
+    vectors = Vectorizer(options.cache)
+    result = measure(vectors, passages=options.passages, sample=options.sample)
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False, indent=1))
+    else:
+        print_tables(result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

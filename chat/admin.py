@@ -1,0 +1,287 @@
+"""Conversations and turns for staff, to look at; a turn's page says why its answer was given.
+
+What people wrote is private: every page here asks for the permission `chat.view_turn`. Messages have no list of their
+own; they are read inside their conversation.
+"""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import RangeDateFilter
+
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    count_link,
+    rounded,
+)
+from chat.explanation import explain_trace
+from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
+from knowledge.models import Chunk, Document
+
+_STATUS_TONES: dict[str, Tone] = {
+    TurnStatus.RUNNING: "busy",
+    TurnStatus.DONE: "good",
+    TurnStatus.INTERRUPTED: "warning",
+    TurnStatus.FAILED: "bad",
+}
+_SOURCE_TONES: dict[str, Tone] = {
+    AnswerSource.DIRECT_QA: "good",
+    AnswerSource.GUARD_RAIL: "warning",
+    AnswerSource.LLM: "busy",
+}
+
+
+class PrivateAdmin(ReadOnlyAdmin):
+    """Rows that hold what people asked: one permission opens them, and no other stands in for it."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("chat.view_turn")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chat.view_turn")
+
+
+@admin.register(Conversation)
+class ConversationAdmin(PrivateAdmin):
+    change_form_template = "admin/chat/conversation/change_form.html"
+    list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
+    list_filter = (
+        "deployment",
+        ("updated_at", RangeDateFilter),
+        "turns__answer_source",
+    )
+    list_filter_submit = True
+    list_select_related = ("deployment", "user")
+    search_fields = ("title",)
+    ordering = ("-updated_at",)
+    readonly_fields = ("deployment_link", "asker")
+    fieldsets = ((None, {"fields": ("deployment_link", "asker", "created_at", "updated_at")}),)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
+        conversations: QuerySet[Conversation] = super().get_queryset(request)
+        counted = Turn.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
+        return conversations.annotate(
+            turn_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
+        )
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        conversation = kwargs.get("obj")
+        if isinstance(conversation, Conversation):
+            messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
+            context["thread"] = [
+                {
+                    "message": message,
+                    "is_answer": message.role == Role.ASSISTANT,
+                    "source": _source_badge(message.turn),
+                    "why_url": admin_url(Turn, "change", message.turn_id),
+                }
+                for message in messages
+            ]
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("titre"), ordering="title")
+    def shown_title(self, conversation: Conversation) -> SafeString:
+        return format_html('<span class="rp-clip">{}</span>', conversation)
+
+    @admin.display(description=_("déploiement"))
+    def deployment_link(self, conversation: Conversation) -> str:
+        return change_link(conversation.deployment)
+
+    @admin.display(description=_("posée par"), ordering="user__username")
+    def asker(self, conversation: Conversation) -> str:
+        return str(conversation.user) if conversation.user else _now("Visiteur anonyme")
+
+    @admin.display(description=_("questions"), ordering="turn_count")
+    def turns(self, conversation: Any) -> str:
+        address = admin_url(Turn, "changelist", conversation__id__exact=conversation.pk)
+        return count_link(conversation.turn_count or 0, address)
+
+
+@admin.register(Turn)
+class TurnAdmin(PrivateAdmin):
+    change_form_template = "admin/chat/turn/change_form.html"
+    list_display = (
+        "question",
+        "way",
+        "shown_score",
+        "state",
+        "deployment",
+        "duration",
+        "started_at",
+    )
+    list_filter = (
+        "answer_source",
+        "status",
+        "conversation__deployment",
+        ("started_at", RangeDateFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("conversation__deployment",)
+    search_fields = ("messages__content", "conversation__title")
+    ordering = ("-started_at",)
+    readonly_fields = (
+        "conversation_link",
+        "way",
+        "state",
+        "shown_score",
+        "shown_best_score",
+        "tokens",
+        "duration",
+    )
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "way",
+                    "state",
+                    "shown_score",
+                    "shown_best_score",
+                    "model",
+                    "llm_calls",
+                    "tokens",
+                    "error_code",
+                    "conversation_link",
+                    "started_at",
+                    "duration",
+                )
+            },
+        ),
+    )
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """The list of one conversation's turns is an address that the conversations link to."""
+        if lookup == "conversation__id__exact":
+            return True
+        return bool(super().lookup_allowed(lookup, value, request))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
+        turns: QuerySet[Turn] = super().get_queryset(request)
+        asked = Message.objects.filter(
+            conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER
+        )
+        return turns.annotate(asked=Subquery(asked.values("content")[:1]))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        turn = kwargs.get("obj")
+        if isinstance(turn, Turn):
+            context["title"] = _now("Pourquoi cette réponse")
+            context["subtitle"] = None
+            context["steps"] = explain_trace(turn.trace)
+            context.update(_exchange(turn))
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("question"))
+    def question(self, turn: Any) -> SafeString:
+        text = Truncator(turn.asked or "–").chars(120)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("voie de réponse"), ordering="answer_source")
+    def way(self, turn: Turn) -> SafeString | str:
+        return _source_badge(turn)
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, turn: Turn) -> SafeString:
+        return badge(turn.get_status_display(), _STATUS_TONES.get(turn.status, "neutral"))
+
+    @admin.display(description=_("score de la réponse"), ordering="score")
+    def shown_score(self, turn: Turn) -> str:
+        return _score_text(turn.score)
+
+    @admin.display(description=_("meilleur score de la recherche"))
+    def shown_best_score(self, turn: Turn) -> str:
+        return _score_text(turn.best_score)
+
+    @admin.display(description=_("déploiement"), ordering="conversation__deployment__name")
+    def deployment(self, turn: Turn) -> str:
+        return turn.conversation.deployment.name
+
+    @admin.display(description=_("conversation"))
+    def conversation_link(self, turn: Turn) -> str:
+        return change_link(turn.conversation)
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, turn: Turn) -> str:
+        return _now("%(read)d lus, %(written)d écrits") % {
+            "read": turn.prompt_tokens,
+            "written": turn.completion_tokens,
+        }
+
+    @admin.display(description=_("durée"), ordering=F("finished_at") - F("started_at"))
+    def duration(self, turn: Turn) -> str:
+        if turn.finished_at is None and turn.status != TurnStatus.RUNNING:
+            return "–"
+        seconds = ((turn.finished_at or timezone.now()) - turn.started_at).total_seconds()
+        return _now("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
+
+
+def _source_badge(turn: Turn) -> SafeString | str:
+    if not turn.answer_source:
+        return "–"
+    tone = _SOURCE_TONES.get(turn.answer_source, "neutral")
+    return badge(turn.get_answer_source_display(), tone)
+
+
+def _score_text(score: float | None) -> str:
+    return "–" if score is None else rounded(score, 3)
+
+
+def _exchange(turn: Turn) -> dict[str, Any]:
+    """The question, the answer and its sources; the text of each source is what was given at the time."""
+    messages = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
+    by_role = {message.role: message for message in messages}
+    asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
+    sources = answered.sources if answered else []
+    return {
+        "question": asked.content if asked else "",
+        "answer": answered.content if answered else "",
+        "sources": _linked_sources([source for source in sources if isinstance(source, dict)]),
+    }
+
+
+def _linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each source with links to its passage and document, as far as they still exist."""
+    chunks = _existing(Chunk, sources, "chunk_id")
+    documents = _existing(Document, sources, "document_id")
+    return [
+        {
+            **source,
+            "score": _score_text(source.get("score")),
+            "kind": _SOURCE_KINDS.get(str(source.get("type")), source.get("type", "")),
+            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
+            "document_url": _url_of(Document, source.get("document_id"), documents),
+        }
+        for source in sources
+    ]
+
+
+def _existing(model: type[Chunk | Document], sources: list[dict[str, Any]], key: str) -> set[int]:
+    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
+    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
+
+
+def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
+    return admin_url(model, "change", key) if key in existing else ""
+
+
+_SOURCE_KINDS = {
+    "qa_pair": _("question-réponse"),
+    "source_material": _("texte du passage"),
+    "legacy": _("texte du passage"),
+}

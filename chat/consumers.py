@@ -1,0 +1,96 @@
+"""The WebSocket edge: frames in, a turn's events out.
+
+A frame never waits for a turn: `ask` starts it and returns, and a task of the socket follows its events. A lost
+socket ends that task, not the turn.
+"""
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils import translation
+
+from agents.bridges import in_database
+from agents.exceptions import ApplicationError
+from chat.models import Conversation
+from chat.permissions import owned_conversation, owned_turn
+from chat.protocol import (
+    AskFrame,
+    Failure,
+    ResumeFrame,
+    StopFrame,
+    parse_frame,
+    websocket_frame,
+)
+from chat.runner import runner
+
+logger = logging.getLogger(__name__)
+
+#: Close code of a conversation that is absent or somebody else's.
+CLOSE_NOT_FOUND = 4404
+
+
+class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
+    """One socket on one conversation."""
+
+    conversation: Conversation
+
+    async def connect(self) -> None:
+        self._following: asyncio.Task[None] | None = None
+        self._language = self.scope.get("language") or translation.get_language()
+        conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
+        try:
+            self.conversation = await in_database(
+                owned_conversation, self.scope["user"], self.scope["session"], conversation_id
+            )
+        except ApplicationError:
+            await self.accept()
+            await self.close(code=CLOSE_NOT_FOUND)
+            return
+        await self.accept()
+
+    async def disconnect(self, code: int) -> None:
+        self._unfollow()
+
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
+    ) -> None:
+        with translation.override(self._language):
+            try:
+                await self._handle(text_data or "")
+            except ApplicationError as error:
+                await self.send(websocket_frame(0, Failure.of(error)))
+
+    async def _handle(self, text: str) -> None:
+        match parse_frame(text):
+            case AskFrame(message, client_message_id):
+                turn_id = await runner.start(
+                    self.conversation,
+                    question=message,
+                    client_message_id=client_message_id,
+                    language=self._language,
+                )
+                self._follow(turn_id, after=0)
+            case StopFrame():
+                runner.stop(self.conversation.pk)
+            case ResumeFrame(turn_id, last_event_id):
+                await in_database(owned_turn, self.scope["user"], self.scope["session"], turn_id)
+                self._follow(turn_id, after=last_event_id)
+
+    def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:
+        self._unfollow()
+        self._following = asyncio.create_task(self._relay(turn_id, after))
+
+    def _unfollow(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+
+    async def _relay(self, turn_id: uuid.UUID, after: int) -> None:
+        try:
+            async for event_id, event in runner.follow(turn_id, after):
+                await self.send(websocket_frame(event_id, event))
+        except Exception:  # the edge of a socket: nothing awaits this task
+            logger.exception("relay failed round_id=%s", turn_id)
+            await self.close(code=1011)

@@ -1,0 +1,227 @@
+"""Running turns, their event logs, following and stopping them.
+
+A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. The log
+of a turn is kept in memory while it runs and shortly after, so that a reader re-attaches after the last event it saw;
+what is older is read from the database. Event ids count from 1 within a turn.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from agents.bridges import in_database
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sources
+from chat.rendering import render_answer
+from chat.thread import ClaimedTurn, claim_turn, renew_turns
+from chat.turn import TurnRequest, run_turn
+
+logger = logging.getLogger(__name__)
+
+NumberedEvent = tuple[int, Event]
+
+
+class TurnLog:
+    """The events of one turn, in order, with a wake-up for whoever follows."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._changed = asyncio.Event()
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.events) and isinstance(self.events[-1], FINAL_EVENTS)
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def follow(self, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """Events after `after`, as they come, to the last; text that is already waiting comes joined."""
+        position = after
+        while True:
+            changed = self._changed
+            while position < len(self.events):
+                position, event = self._next(position)
+                yield position, event
+                if isinstance(event, FINAL_EVENTS):
+                    return
+            await changed.wait()
+
+    def _next(self, position: int) -> NumberedEvent:
+        event = self.events[position]
+        position += 1
+        if not isinstance(event, Delta):
+            return position, event
+        texts = [event.text]
+        while position < len(self.events) and isinstance(following := self.events[position], Delta):
+            texts.append(following.text)
+            position += 1
+        return position, event if len(texts) == 1 else Delta("".join(texts))
+
+
+class Runner:
+    """Every turn that this process runs."""
+
+    def __init__(self) -> None:
+        self._logs: dict[uuid.UUID, TurnLog] = {}
+        self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
+        self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
+        self._heartbeat: asyncio.Task[None] | None = None
+
+    async def start(
+        self, conversation: Conversation, *, question: str, client_message_id: str, language: str
+    ) -> uuid.UUID:
+        """Claim the turn and start it; the same client message again gives the same turn.
+
+        Raises `TurnRunningError` while another turn of the conversation runs.
+        """
+        claimed = await in_database(
+            claim_turn,
+            conversation_id=conversation.pk,
+            client_message_id=client_message_id,
+            question=question,
+        )
+        if not claimed.is_new:
+            return claimed.turn_id
+        request = TurnRequest(
+            deployment_id=conversation.deployment_id,
+            question=question,
+            language=language,
+            turn_id=claimed.turn_id,
+            conversation_id=conversation.pk,
+            is_first=claimed.is_first,
+        )
+        log = self._logs[claimed.turn_id] = TurnLog()
+        log.append(_meta(claimed, client_message_id, question))
+        task = asyncio.create_task(self._run(request, log), name=f"turn-{claimed.turn_id}")
+        self._tasks[claimed.turn_id] = task
+        self._by_conversation[conversation.pk] = claimed.turn_id
+        if self._heartbeat is None or self._heartbeat.done():
+            self._heartbeat = asyncio.create_task(self._keep_leases(), name="turn-heartbeat")
+        return claimed.turn_id
+
+    async def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """The events of a turn after the given id: live, from memory, or from the database."""
+        log = self._logs.get(turn_id)
+        if log is None:
+            log = await in_database(_stored_log, turn_id)
+            # A stored answer is one piece: a reader that has seen part of the live text gets it whole again.
+            after = 0 if 0 < after < len(log.events) else after
+        async for numbered in log.follow(min(after, len(log.events) - 1)):
+            yield numbered
+
+    def running_turn(self, conversation_id: uuid.UUID) -> uuid.UUID | None:
+        return self._by_conversation.get(conversation_id)
+
+    def stop(self, conversation_id: uuid.UUID) -> bool:
+        """Stop the conversation's running turn, and its model call with it; `False` where none runs here."""
+        turn_id = self._by_conversation.get(conversation_id)
+        task = self._tasks.get(turn_id) if turn_id else None
+        return task.cancel() if task else False
+
+    async def drain(self) -> None:
+        """Stop every turn, each keeping its partial text; for the shutdown of the process."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_leases(self) -> None:
+        """Renew the leases of running turns in one query, until none is left."""
+        while self._tasks:
+            await asyncio.sleep(settings.TURN_LEASE_SECONDS / 3)
+            if turn_ids := list(self._tasks):
+                await in_database(renew_turns, turn_ids)
+
+    async def _run(self, request: TurnRequest, log: TurnLog) -> None:
+        async def emit(event: Event) -> None:
+            log.append(event)
+
+        try:
+            await run_turn(request, emit)
+        except asyncio.CancelledError:
+            logger.info("turn stopped round_id=%s", request.turn_id)
+        except Exception:  # the edge of a turn: nothing above awaits this task
+            logger.exception("turn failed round_id=%s", request.turn_id)
+        finally:
+            self._end(request, log)
+
+    def _end(self, request: TurnRequest, log: TurnLog) -> None:
+        turn_id, conversation_id = request.turn_id, request.conversation_id
+        if turn_id is None or conversation_id is None:
+            return
+        if not log.is_complete:
+            log.append(_internal_failure())
+        self._tasks.pop(turn_id, None)
+        if self._by_conversation.get(conversation_id) == turn_id:
+            del self._by_conversation[conversation_id]
+        loop = asyncio.get_running_loop()
+        loop.call_later(settings.TURN_LOG_RETENTION_SECONDS, self._logs.pop, turn_id, None)
+
+
+runner = Runner()
+
+
+def _meta(claimed: ClaimedTurn, client_message_id: str, question: str) -> Meta:
+    return Meta(
+        turn_id=claimed.turn_id,
+        conversation_id=claimed.conversation_id,
+        client_message_id=client_message_id,
+        title=claimed.title,
+        question=question,
+    )
+
+
+def _internal_failure() -> Failure:
+    return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
+
+
+def _stored_log(turn_id: uuid.UUID) -> TurnLog:
+    """The events of a turn that this process does not hold, told again from its rows."""
+    turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    messages = {
+        message.role: message
+        for message in Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
+    }
+    log = TurnLog()
+    question = messages[Role.USER].content if Role.USER in messages else ""
+    claimed = ClaimedTurn(
+        turn_id=turn.pk,
+        conversation_id=turn.conversation_id,
+        title=turn.conversation.title,
+        is_new=False,
+        is_first=False,
+    )
+    log.append(_meta(claimed, turn.client_message_id, question))
+    answer = messages.get(Role.ASSISTANT)
+    if answer is not None:
+        log.append(Sources(answer.sources))
+        log.append(Delta(answer.content))
+    log.append(_stored_end(turn, answer))
+    return log
+
+
+def _stored_end(turn: Turn, answer: Message | None) -> Event:
+    if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
+        return replace(_internal_failure(), code=turn.error_code or "internal_error")
+    content = answer.content if answer else ""
+    return Done(
+        status="done" if turn.status == TurnStatus.DONE else "interrupted",
+        answer_source=turn.answer_source,
+        model=turn.model,
+        message_id=answer.pk if answer else None,
+        content=content,
+        html=render_answer(
+            content,
+            turn_id=str(turn.pk),
+            source_numbers={source["n"] for source in answer.sources} if answer else set(),
+        ),
+        title=turn.conversation.title,
+    )

@@ -1,0 +1,43 @@
+// The JSON API. Every failure is an ApiError whose message may be shown as it is.
+
+import { config, say } from "./dom.js";
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+function csrfToken() {
+  const prefix = `${config.csrfCookie}=`;
+  const found = document.cookie.split("; ").find((pair) => pair.startsWith(prefix));
+  return found ? decodeURIComponent(found.slice(prefix.length)) : config.csrfToken;
+}
+
+async function request(method, path, body) {
+  const headers = { Accept: "application/json", "Accept-Language": config.language };
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: "same-origin" });
+  } catch {
+    throw new ApiError(0, "offline", say("offline"));
+  }
+  if (response.status === 204) return null;
+  const data = await response.json().catch(() => null);
+  if (response.ok && data !== null) return data;
+  const fallback = response.status === 403 ? say("expired") : say("requestFailed");
+  throw new ApiError(response.status, data?.code ?? "http", data?.message ?? fallback);
+}
+
+const list = config.urls.conversations;
+
+export const listConversations = (text) =>
+  request("GET", `${list}?${new URLSearchParams({ deployment: config.deployment, q: text })}`).then((data) => data.results);
+export const createConversation = () => request("POST", list, { deployment: config.deployment });
+export const renameConversation = (id, title) => request("PATCH", `${list}${id}/`, { title });
+export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);
+export const loadThread = (id) => request("GET", `${list}${id}/messages/`);

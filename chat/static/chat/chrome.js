@@ -1,0 +1,52 @@
+// What surrounds the conversation: theme, side bar as a drawer on a narrow screen, language. Works without a deployment.
+
+import { byId } from "./dom.js";
+
+const sidebar = byId("sidebar");
+const scrim = byId("scrim");
+const openButton = byId("open-sidebar");
+const main = byId("main");
+
+function openSidebar() {
+  sidebar.classList.add("open");
+  scrim.hidden = false;
+  main.inert = true;
+  openButton.setAttribute("aria-expanded", "true");
+  byId("close-sidebar").focus();
+}
+
+export function closeSidebar() {
+  if (!sidebar.classList.contains("open")) return;
+  sidebar.classList.remove("open");
+  scrim.hidden = true;
+  main.inert = false;
+  openButton.setAttribute("aria-expanded", "false");
+  openButton.focus();
+}
+
+openButton.addEventListener("click", openSidebar);
+byId("close-sidebar").addEventListener("click", closeSidebar);
+scrim.addEventListener("click", closeSidebar);
+sidebar.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && event.target.tagName !== "INPUT") closeSidebar();
+});
+window.matchMedia("(min-width: 800px)").addEventListener("change", closeSidebar);
+
+const themeButton = byId("theme");
+const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme ?? (systemDark.matches ? "dark" : "light")) === "dark";
+const showTheme = () => themeButton.setAttribute("aria-pressed", String(isDark()));
+
+themeButton.addEventListener("click", () => {
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("repondant.theme", theme); } catch { /* It lasts until the page is left. */ }
+  showTheme();
+});
+systemDark.addEventListener("change", showTheme);
+showTheme();
+
+// The page changes its address without loading: come back to where the visitor is now.
+document.querySelector(".language").addEventListener("submit", (event) => {
+  event.target.elements.next.value = location.pathname;
+});

@@ -1,0 +1,114 @@
+// The question field. Owns its draft: what is typed is kept per conversation until it was sent and acknowledged.
+
+import { byId, config, say } from "./dom.js";
+
+const NEAR_LIMIT = 0.9;
+const DRAFT = "repondant.draft.";
+
+export class Composer {
+  /** `handlers`: send(text), stop(). */
+  constructor(handlers) {
+    this.field = byId("question");
+    this.sendButton = byId("send");
+    this.stopButton = byId("stop");
+    this.counter = byId("counter");
+    this.handlers = handlers;
+    this.running = false;
+    this.draftKey = "new";
+    byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
+    this.stopButton.addEventListener("click", () => handlers.stop());
+    this.field.addEventListener("input", () => { this.saveDraft(); this.refresh(); });
+    this.field.addEventListener("keydown", (event) => this.key(event));
+    window.addEventListener("resize", () => this.resize());
+  }
+
+  key(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.submit();
+  }
+
+  submit() {
+    const text = this.field.value.trim();
+    if (this.running || !this.isSendable(text)) return;
+    this.handlers.send(text);
+  }
+
+  isSendable(text) {
+    return /[\p{L}\p{N}]/u.test(text) && [...text].length <= config.maxCharacters;
+  }
+
+  /** Change conversation: its own draft comes back. */
+  open(conversationId) {
+    this.draftKey = conversationId ?? "new";
+    this.field.value = read(DRAFT + this.draftKey);
+    this.refresh();
+  }
+
+  clear() {
+    this.field.value = "";
+    this.saveDraft();
+    this.refresh();
+  }
+
+  /** Bring text back for another try, above what was typed since. */
+  restore(text) {
+    const typed = this.field.value.trim();
+    this.field.value = typed && typed !== text ? `${text}\n${typed}` : text;
+    this.saveDraft();
+    this.refresh();
+    this.focus();
+  }
+
+  setRunning(running) {
+    const hadFocus = document.activeElement === this.stopButton;
+    this.running = running;
+    this.sendButton.hidden = running;
+    this.stopButton.hidden = !running;
+    this.stopButton.disabled = false;
+    if (!running && hadFocus) this.focus();
+    this.refresh();
+  }
+
+  setStopping() {
+    this.stopButton.disabled = true;
+  }
+
+  focus() {
+    this.field.focus({ preventScroll: true });
+    this.field.setSelectionRange(this.field.value.length, this.field.value.length);
+  }
+
+  refresh() {
+    const length = [...this.field.value.trim()].length;
+    const left = config.maxCharacters - length;
+    const near = length >= config.maxCharacters * NEAR_LIMIT;
+    this.counter.textContent = !near ? "" : left >= 0 ? say("charactersLeft", { n: left }) : say("charactersOver", { n: -left });
+    this.counter.classList.toggle("over", left < 0);
+    this.field.setAttribute("aria-invalid", String(left < 0));
+    this.sendButton.disabled = !this.isSendable(this.field.value.trim());
+    this.resize();
+  }
+
+  resize() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${this.field.scrollHeight}px`;
+  }
+
+  saveDraft() {
+    write(DRAFT + this.draftKey, this.field.value);
+  }
+}
+
+function read(key) {
+  try { return sessionStorage.getItem(key) ?? ""; } catch { return ""; }
+}
+
+function write(key, text) {
+  try {
+    if (text) sessionStorage.setItem(key, text);
+    else sessionStorage.removeItem(key);
+  } catch {
+    // Storage is closed or full: the field itself still holds the text.
+  }
+}

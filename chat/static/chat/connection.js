@@ -1,0 +1,123 @@
+// The socket of one conversation. At most one turn is under way; it is described by `this.turn` from the moment the
+// question is asked to its last event, and survives any number of lost sockets: an unacknowledged question is sent
+// again under the same id (the server answers it once), an acknowledged one is resumed after the last event seen.
+
+import { config } from "./dom.js";
+
+const CLOSE_NOT_FOUND = 4404;
+const FIRST_RETRY_MS = 300;
+const LONGEST_RETRY_MS = 10_000;
+// A connection that died unnoticed is suspected after this silence; resuming costs nothing when it was alive.
+const SILENCE_MS = 25_000;
+
+export class Connection {
+  /** `handlers`: event(frame, turn), lost(), back(), gone(). */
+  constructor(conversationId, handlers) {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    this.url = `${scheme}://${location.host}${config.urls.socket.replace("{id}", conversationId)}`;
+    this.handlers = handlers;
+    this.turn = null;
+    this.retries = 0;
+    this.closed = false;
+    this.onOnline = () => { if (this.turn) this.reconnect(); };
+    window.addEventListener("online", this.onOnline);
+  }
+
+  ask(message, clientMessageId) {
+    this.turn = { message, clientMessageId, id: null, lastEventId: 0, stopping: false };
+    this.open();
+  }
+
+  resume(turnId) {
+    this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false };
+    this.open();
+  }
+
+  /** Stop the running turn. Returns false when the question never left this page: the caller takes it back. */
+  stop() {
+    if (!this.turn) return true;
+    const connected = this.socket?.readyState === WebSocket.OPEN;
+    if (!connected && !this.turn.id) { this.turn = null; return false; }
+    this.turn.stopping = true;
+    if (connected) this.send({ type: "stop" });
+    return true;
+  }
+
+  close() {
+    this.closed = true;
+    this.turn = null;
+    clearTimeout(this.retry);
+    clearTimeout(this.silence);
+    window.removeEventListener("online", this.onOnline);
+    this.drop();
+  }
+
+  reconnect() {
+    this.retries = 0;
+    clearTimeout(this.retry);
+    this.drop();
+    this.open();
+  }
+
+  // From here on: the socket's own life.
+
+  open() {
+    if (this.closed) return;
+    if (this.socket?.readyState === WebSocket.OPEN) { this.sendTurn(); return; }
+    if (this.socket?.readyState === WebSocket.CONNECTING) return;
+    clearTimeout(this.retry);
+    const socket = this.socket = new WebSocket(this.url);
+    socket.onopen = () => this.sendTurn();
+    socket.onmessage = (message) => this.receive(message.data);
+    socket.onclose = (event) => this.lost(event.code);
+  }
+
+  drop() {
+    if (!this.socket) return;
+    this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
+    this.socket.close();
+    this.socket = null;
+  }
+
+  send(frame) {
+    this.socket.send(JSON.stringify(frame));
+  }
+
+  sendTurn() {
+    const turn = this.turn;
+    if (!turn) return;
+    if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
+    else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId });
+    if (turn.stopping) this.send({ type: "stop" });
+    this.watch();
+  }
+
+  receive(text) {
+    const frame = JSON.parse(text);
+    if (this.retries) { this.retries = 0; this.handlers.back(); }
+    const turn = this.turn;
+    if (!turn) return;
+    if (frame.type === "meta") turn.id = frame.turnId;
+    if (frame.id) turn.lastEventId = frame.id;
+    const isLast = frame.type === "done" || frame.type === "error";
+    if (isLast) { this.turn = null; clearTimeout(this.silence); } else this.watch();
+    this.handlers.event(frame, turn);
+  }
+
+  watch() {
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => { this.drop(); this.open(); }, SILENCE_MS);
+  }
+
+  lost(code) {
+    this.socket = null;
+    clearTimeout(this.silence);
+    if (this.closed) return;
+    if (code === CLOSE_NOT_FOUND) { const turn = this.turn; this.turn = null; this.handlers.gone(turn); return; }
+    if (!this.turn) return;
+    this.retries += 1;
+    if (this.retries > 1) this.handlers.lost();
+    const pause = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (this.retries - 1));
+    this.retry = setTimeout(() => this.open(), pause * (0.7 + 0.6 * Math.random()));
+  }
+}

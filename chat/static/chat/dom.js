@@ -1,0 +1,69 @@
+// Building elements, and the words and addresses the server gave to this page.
+// Text always becomes a text node here; nothing in this file parses HTML.
+
+export const config = JSON.parse(document.getElementById("page-config").textContent);
+
+/** The page's word for a key, its {…} filled in; French punctuation stays on the line of its word. */
+export function say(key, values = {}) {
+  const text = (config.strings[key] ?? key).replace(/« /g, "«\u00a0").replace(/ ([»?!:;])/g, "\u00a0$1");
+  return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+/** A source's title, its path of headings shown as a path. */
+export const sourceTitle = (source) => (source.title || say("untitled")).replaceAll(" > ", " › ");
+
+export const byId = (id) => document.getElementById(id);
+
+/** An element with attributes and children; `on…` attributes are listeners, absent children are left out. */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#icon-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/** Tell a screen reader, once. */
+export function announce(text) {
+  const announcer = byId("announcer");
+  announcer.textContent = "";
+  setTimeout(() => { announcer.textContent = text; }, 60);
+}
+
+/** A random id, also where the page is not served from a secure context. */
+export function newId() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Put text on the clipboard; falls back to a selection where the clipboard is closed to the page. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea", { class: "hidden", readonly: true });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    return copied;
+  }
+}

@@ -1,0 +1,65 @@
+// The passage behind a citation: a column beside the conversation on a wide screen, a modal sheet on a narrow one.
+// Focus goes to its title when it opens and back to where it came from when it closes.
+
+import { byId, say, sourceTitle } from "./dom.js";
+
+const WIDE = window.matchMedia("(min-width: 1100px)");
+const panel = byId("passage");
+const page = byId("page");
+let opener = null;
+
+export function openPassage(source, from) {
+  markOpener(false);
+  fill(source);
+  if (panel.open && panel.matches(":modal") === WIDE.matches) panel.close();
+  opener = from;
+  if (!panel.open) {
+    if (WIDE.matches) panel.show();
+    else panel.showModal();
+  }
+  page.classList.toggle("with-passage", WIDE.matches);
+  markOpener(true);
+  panel.scrollTop = 0;
+  // The column takes width from the thread, whose lines move.
+  from.scrollIntoView({ block: "nearest" });
+  byId("passage-title").focus({ preventScroll: true });
+}
+
+export function closePassage({ restoreFocus = true } = {}) {
+  if (!panel.open) return;
+  const target = opener;
+  panel.close();
+  if (restoreFocus && target?.isConnected) target.focus({ preventScroll: true });
+}
+
+function markOpener(isOpen) {
+  opener?.classList.toggle("open", isOpen);
+}
+
+function fill(source) {
+  const typeKey = `type.${source.type}`;
+  byId("passage-number").textContent = source.n;
+  byId("passage-title").textContent = sourceTitle(source);
+  byId("passage-type").textContent = say(typeKey) === typeKey ? "" : say(typeKey);
+  byId("passage-score").textContent = typeof source.score === "number" ? say("score", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
+  byId("passage-question").textContent = source.question || "";
+  byId("passage-question").hidden = !source.question;
+  byId("passage-text").textContent = source.text;
+}
+
+panel.addEventListener("close", () => {
+  page.classList.remove("with-passage");
+  markOpener(false);
+  opener = null;
+});
+byId("passage-close").addEventListener("click", () => closePassage());
+// A click on the backdrop of the sheet is a click on the dialog itself, outside its box.
+panel.addEventListener("click", (event) => {
+  if (event.target !== panel || !panel.matches(":modal")) return;
+  if (event.clientY < panel.getBoundingClientRect().top) closePassage();
+});
+panel.addEventListener("cancel", (event) => { event.preventDefault(); closePassage(); });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && panel.open && !panel.matches(":modal") && !document.querySelector("dialog:modal")) closePassage();
+});
+WIDE.addEventListener("change", () => closePassage({ restoreFocus: false }));

@@ -1,0 +1,284 @@
+// The thread on screen: one `Exchange` for a question and its answer, and a `Thread` that holds them and scrolls.
+// Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
+
+import { announce, byId, config, copyText, el, icon, say, sourceTitle } from "./dom.js";
+import { StreamedMarkdown } from "./markdown.js";
+import { openPassage } from "./passage.js";
+
+const NEAR_BOTTOM = 60;
+const PROVENANCE = { direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence" };
+
+export class Exchange {
+  /** `handlers`: ask(question), edit(question). */
+  constructor(question, handlers) {
+    this.question = question;
+    this.handlers = handlers;
+    this.turnId = null;
+    this.sources = [];
+    this.text = "";
+    this.pieces = 0;
+    this.prose = el("div", { class: "prose" });
+    this.streamed = new StreamedMarkdown(this.prose);
+    this.sourceList = el("div", { class: "sources", hidden: true });
+    this.foot = el("footer", { class: "answer-foot" });
+    this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, say("answer")), this.prose, this.sourceList, this.foot);
+    this.element = el("article", { class: "exchange" }, this.questionElement(), this.body);
+  }
+
+  questionElement() {
+    const edit = el("button", { type: "button", class: "action", title: say("editHint"), "aria-label": say("editHint"), onclick: () => this.handlers.edit(this.question) }, icon("pencil"));
+    return el("div", { class: "question" },
+      el("h3", { class: "hidden" }, say("you")),
+      el("p", { class: "question-text" }, this.question),
+      el("div", { class: "actions" }, edit));
+  }
+
+  /** Asked, nothing received yet; also the state after a reader re-attaches from the start. */
+  begin(turnId = null) {
+    this.turnId = turnId ?? this.turnId;
+    this.text = "";
+    this.pieces = 0;
+    this.sources = [];
+    this.isOver = false;
+    this.sourceList.hidden = true;
+    this.foot.replaceChildren();
+    this.prose.classList.remove("streaming");
+    this.prose.replaceChildren(el("p", { class: "waiting" }, el("i", {}, el("b")), el("span", {}, say("searching"))));
+    this.body.hidden = false;
+    this.element.setAttribute("aria-busy", "true");
+  }
+
+  setSources(sources) {
+    this.sources = sources;
+    if (this.text) this.draw();
+  }
+
+  addText(text) {
+    this.text += text;
+    this.pieces += 1;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => { this.frame = null; if (!this.isOver) this.draw(); });
+  }
+
+  draw() {
+    this.prose.classList.add("streaming");
+    this.streamed.update(this.text, { turn: this.turnId, numbers: new Set(this.sources.map((source) => source.n)) });
+  }
+
+  /** The end: `answer` is {html, content, status, answerSource, model, messageId}. */
+  finish(answer) {
+    this.end();
+    this.text = answer.content;
+    if (!answer.content.trim()) { this.showUnanswered(say(answer.status === "interrupted" ? "interrupted" : "empty")); return; }
+    const template = document.createElement("template");
+    template.innerHTML = answer.html;
+    this.prose.replaceChildren(template.content);
+    this.labelCitations();
+    this.showSources();
+    this.showFoot(answer);
+  }
+
+  /** The turn failed; text that had come stays. */
+  fail(message) {
+    this.end();
+    if (!this.text.trim()) { this.showUnanswered(message); return; }
+    this.draw();
+    this.prose.classList.remove("streaming");
+    this.labelCitations();
+    this.showSources();
+    this.showFoot({ status: "failed", message });
+  }
+
+  end() {
+    this.isOver = true;
+    cancelAnimationFrame(this.frame);
+    this.frame = null;
+    this.body.hidden = false;
+    this.prose.classList.remove("streaming");
+    this.element.removeAttribute("aria-busy");
+  }
+
+  showUnanswered(message) {
+    const retry = action("redo", say("retry"), () => this.handlers.ask(this.question));
+    this.body.hidden = false;
+    this.prose.replaceChildren(el("div", { class: "unanswered" }, el("p", {}, message), retry));
+    this.foot.replaceChildren();
+    this.sourceList.hidden = true;
+  }
+
+  labelCitations() {
+    for (const link of this.prose.querySelectorAll("a.citation")) {
+      const source = this.source(Number(link.dataset.n));
+      if (!source) continue;
+      link.setAttribute("aria-label", say("citation", { n: source.n, title: sourceTitle(source) }));
+      link.title = sourceTitle(source);
+    }
+  }
+
+  showSources() {
+    const cited = new Set([...this.prose.querySelectorAll("a.citation")].map((link) => Number(link.dataset.n)));
+    const items = this.sources.map((source) => el("li", { class: cited.size && !cited.has(source.n) ? "uncited" : null }, this.sourceButton(source)));
+    this.sourceList.replaceChildren(el("h4", {}, say("sources")), el("ol", {}, ...items));
+    this.sourceList.hidden = !items.length;
+  }
+
+  sourceButton(source) {
+    const title = sourceTitle(source);
+    return el("button", { type: "button", class: "source", id: `source-${this.turnId}-${source.n}`, "data-n": source.n, title: source.question || title },
+      el("span", { class: "source-number" }, String(source.n)),
+      el("span", { class: "source-title" }, title));
+  }
+
+  source(number) {
+    return this.sources.find((source) => source.n === number);
+  }
+
+  showFoot({ status, answerSource, model, message }) {
+    const labels = el("div", { class: "labels" }, provenance(answerSource, model));
+    if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
+    if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
+    const why = config.urls.turnAdmin && this.turnId
+      ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
+    const actions = el("div", { class: "actions" },
+      this.copyButton(),
+      action("redo", say(status === "failed" ? "retry" : "askAgain"), () => this.handlers.ask(this.question), say("askAgainHint")),
+      why);
+    this.foot.replaceChildren(labels, actions);
+  }
+
+  copyButton() {
+    const button = action("copy", say("copy"), async () => {
+      const copied = await copyText(this.text);
+      button.replaceChildren(icon(copied ? "check" : "alert"), say(copied ? "copied" : "copyFailed"));
+      announce(say(copied ? "copied" : "copyFailed"));
+      setTimeout(() => button.replaceChildren(icon("copy"), say("copy")), 2000);
+    });
+    return button;
+  }
+}
+
+function action(iconName, text, onclick, hint = null) {
+  return el("button", { type: "button", class: "action", title: hint, onclick }, icon(iconName), text);
+}
+
+function label(iconName, text, kind = "") {
+  return el("span", { class: `provenance ${kind}` }, icon(iconName), text);
+}
+
+function provenance(answerSource, model) {
+  const iconName = PROVENANCE[answerSource];
+  if (!iconName) return null;
+  const key = answerSource === "llm" && !model ? "source.llm.unnamed" : `source.${answerSource}`;
+  return label(iconName, say(key, { model }), answerSource === "direct_qa" ? "validated" : "");
+}
+
+export class Thread {
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.element = byId("thread");
+    this.scroller = byId("scroller");
+    this.jump = byId("jump");
+    this.exchanges = [];
+    this.follows = true;
+    this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.jump.addEventListener("click", () => { this.follows = true; this.toBottom(); });
+    this.element.addEventListener("click", (event) => this.openSource(event));
+    new ResizeObserver(() => this.grown()).observe(this.element);
+    new ResizeObserver(() => this.grown()).observe(this.scroller);
+  }
+
+  clear() {
+    this.exchanges = [];
+    this.element.replaceChildren();
+    this.showWelcome(true);
+  }
+
+  /** Replace everything by stored messages; a turn that still runs is left open. Returns nothing. */
+  load(messages, runningTurnId) {
+    this.clear();
+    for (const message of messages) {
+      const exchange = this.ofTurn(message.turn.id) ?? this.add(message.role === "user" ? message.content : "", message.turn.id);
+      if (message.role === "assistant") { exchange.setSources(message.sources); exchange.finish(stored(message)); }
+      else exchange.stored = message.turn;
+    }
+    for (const exchange of this.exchanges) this.closeUnanswered(exchange, runningTurnId);
+    this.showWelcome(!this.exchanges.length);
+    this.follows = true;
+    this.toBottom();
+  }
+
+  closeUnanswered(exchange, runningTurnId) {
+    if (exchange.turnId === runningTurnId) exchange.begin();
+    else if (!exchange.isOver) exchange.showUnanswered(say("unanswered"));
+  }
+
+  add(question, turnId = null) {
+    const exchange = new Exchange(question, this.handlers);
+    exchange.turnId = turnId;
+    this.exchanges.push(exchange);
+    this.element.append(exchange.element);
+    this.showWelcome(false);
+    return exchange;
+  }
+
+  remove(exchange) {
+    this.exchanges = this.exchanges.filter((other) => other !== exchange);
+    exchange.element.remove();
+    this.showWelcome(!this.exchanges.length);
+  }
+
+  ofTurn(turnId) {
+    return this.exchanges.find((exchange) => exchange.turnId === turnId);
+  }
+
+  showWelcome(shown) {
+    byId("welcome").hidden = !shown;
+    this.element.hidden = shown;
+  }
+
+  openSource(event) {
+    const from = event.target.closest("a.citation, button.source");
+    if (!from) return;
+    event.preventDefault();
+    const element = from.closest(".exchange");
+    const source = this.exchanges.find((exchange) => exchange.element === element)?.source(Number(from.dataset.n));
+    if (!source) return;
+    // A reader who looks at a passage is not taken to the end when the lines move.
+    this.follows = false;
+    openPassage(source, from);
+  }
+
+  // Scrolling: the end stays in view as long as the reader is there.
+
+  distance() {
+    return this.scroller.scrollHeight - this.scroller.clientHeight - this.scroller.scrollTop;
+  }
+
+  scrolled() {
+    this.follows = this.distance() < NEAR_BOTTOM;
+    this.refresh();
+  }
+
+  grown() {
+    if (this.follows) this.toBottom();
+    this.refresh();
+  }
+
+  toBottom() {
+    const last = this.exchanges.at(-1);
+    const bottom = this.scroller.scrollHeight;
+    // An answer that came in one piece is read from its start: its question stays in view.
+    const top = last && last.isOver && last.isNew && last.pieces <= 1 ? last.element.offsetTop - this.element.offsetTop : bottom;
+    this.scroller.scrollTop = Math.min(bottom, top);
+    this.refresh();
+  }
+
+  refresh() {
+    this.jump.hidden = this.element.hidden || this.distance() < NEAR_BOTTOM * 2;
+    byId("main").classList.toggle("scrolled", this.scroller.scrollTop > 4);
+  }
+}
+
+const stored = (message) => ({
+  html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model,
+});

@@ -1,0 +1,88 @@
+"""The sidebar of the admin, and its stylesheet; the setting `UNFOLD` names both. The pages belong to their apps.
+
+The sidebar lists what a user may see and nothing else; an app that gains a page adds its line to `SECTIONS`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the sidebar: the list of a model, shown to who has `permission`."""
+
+    title: str | Promise
+    icon: str
+    model: str
+    permission: str
+
+    def as_item(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "icon": self.icon,
+            "link": reverse_lazy(f"admin:{self.model}_changelist"),
+        }
+
+
+SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
+    (
+        _("Répondre"),
+        (
+            Entry(_("Agents"), "smart_toy", "agents_agent", "agents.view_agent"),
+            Entry(_("Déploiements"), "storefront", "agents_deployment", "agents.view_deployment"),
+            Entry(
+                _("Réglages du site"),
+                "tune",
+                "agents_runtimesettings",
+                "agents.view_runtimesettings",
+            ),
+        ),
+    ),
+    (
+        _("Connaissances"),
+        (
+            Entry(_("Documents"), "description", "knowledge_document", "knowledge.view_document"),
+            Entry(_("Passages"), "segment", "knowledge_chunk", "knowledge.view_chunk"),
+            Entry(_("Catégories"), "label", "knowledge_category", "knowledge.view_category"),
+            Entry(
+                _("Indexations"),
+                "manufacturing",
+                "knowledge_indexbuild",
+                "knowledge.view_indexbuild",
+            ),
+        ),
+    ),
+    (
+        _("Conversations"),
+        (
+            Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),
+            Entry(_("Pourquoi cette réponse"), "quiz", "chat_turn", "chat.view_turn"),
+        ),
+    ),
+    (
+        _("Comptes"),
+        (
+            Entry(_("Utilisateurs"), "person", "auth_user", "auth.view_user"),
+            Entry(_("Groupes"), "group", "auth_group", "auth.view_group"),
+        ),
+    ),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """The sections that have something for this user."""
+    sections = [
+        (title, [entry.as_item() for entry in entries if request.user.has_perm(entry.permission)])
+        for title, entries in SECTIONS
+    ]
+    return [{"title": title, "items": items} for title, items in sections if items]
+
+
+def stylesheet(_request: HttpRequest) -> str:
+    return static("agents/admin.css")

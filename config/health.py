@@ -1,0 +1,85 @@
+"""Liveness, readiness and metrics: what an orchestrator and a monitoring system ask."""
+
+import hmac
+from collections.abc import Callable
+
+from celery import current_app
+from django.conf import settings
+from django.core.cache import cache
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from kombu.exceptions import OperationalError
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from knowledge.exceptions import KnowledgeError
+from knowledge.vectors.base import vector_store
+
+PROBE_TIMEOUT_SECONDS = 3
+
+
+@require_safe
+@never_cache
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+@never_cache
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Every part that an answer needs is reachable; 503 names those that are not."""
+    parts: dict[str, Callable[[], None]] = {
+        "database": _database,
+        "vector_store": _vector_store,
+        "broker": _broker,
+    }
+    if settings.REDIS_URL:
+        parts["redis"] = _redis
+    states = {name: _state(probe) for name, probe in parts.items()}
+    ready = all(state == "ok" for state in states.values())
+    return JsonResponse(
+        {"status": "ok" if ready else "unavailable", **states}, status=200 if ready else 503
+    )
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus metrics, for staff and for the bearer of `METRICS_TOKEN`."""
+    if not (_bears_token(request) or (request.user.is_authenticated and request.user.is_staff)):
+        return HttpResponse(status=403)
+    return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _bears_token(request: HttpRequest) -> bool:
+    expected = f"Bearer {settings.METRICS_TOKEN}"
+    given = request.headers.get("Authorization", "")
+    return bool(settings.METRICS_TOKEN) and hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _state(probe: Callable[[], None]) -> str:
+    try:
+        probe()
+    except (DatabaseError, KnowledgeError, OperationalError, OSError):
+        return "unavailable"
+    return "ok"
+
+
+def _database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _vector_store() -> None:
+    vector_store().ping()
+
+
+def _broker() -> None:
+    with current_app.connection_for_read() as broker:
+        broker.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_SECONDS)
+
+
+def _redis() -> None:
+    cache.get("readyz")

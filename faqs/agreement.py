@@ -1,0 +1,352 @@
+"""The second key: do a stored question and an asked one ask for the same thing?
+
+A cosine finds questions about the same subject; it does not tell « activer » from « désactiver » or 2023 from 2024.
+This module vetoes: it compares numbers, dates, units, negations, opposites, names, the kind of the question, its
+scope, who does what to whom, and finally every word that carries content. What it cannot explain counts as a
+disagreement, because a refused answer costs a model call and a wrong one costs trust.
+
+Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from django.utils.translation import gettext as _
+
+from faqs.lexicon import Kind, Lexicon, Marker
+from faqs.question_reading import Item, Reading, read_pair
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One reason to refuse; `kind` is a stable code, `stored` and `asked` are the words that clash."""
+
+    kind: str
+    stored: str
+    asked: str
+
+    def __str__(self) -> str:
+        return f"{self.stored or '∅'} ≠ {self.asked or '∅'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    disagreements: tuple[Disagreement, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.disagreements
+
+    def explain(self) -> str:
+        if self.agrees:
+            return _("Les deux questions demandent la même chose.")
+        reasons = ", ".join(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+        return _("Les deux questions diffèrent (%(reasons)s).") % {"reasons": reasons}
+
+
+def _label(kind: str) -> str:
+    labels = {
+        "number": _("nombre"),
+        "date": _("date"),
+        "unit": _("unité"),
+        "negation": _("négation"),
+        "polarity": _("sens contraire"),
+        "name": _("nom"),
+        "question_kind": _("type de question"),
+        "modality": _("droit ou obligation"),
+        "scope": _("portée"),
+        "role": _("rôle"),
+        "tense": _("temps"),
+        "content": _("mot"),
+    }
+    return labels.get(kind, kind)
+
+
+def compare_questions(stored: str, asked: str) -> Agreement:
+    """Every difference found between the two questions, the most telling kinds first."""
+    first, second = read_pair(stored, asked)
+    if not first.items and not second.items and stored.split() != asked.split():
+        return Agreement((Disagreement("content", stored.strip(), asked.strip()),))
+    found = [
+        *_negation(first, second),
+        *_kind(first, second),
+        *_tense(first, second),
+    ]
+    match = _Matching(first, second)
+    found += match.disagreements()
+    if not match.is_incomplete:
+        found += _roles(first, second, match)
+    return Agreement(tuple(found))
+
+
+def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    words = " ".join(first.negations), " ".join(second.negations)
+    if len(first.negations) % 2 != len(second.negations) % 2:
+        yield Disagreement("negation", *words)
+    elif len(first.negations) == len(second.negations) == 1 and first.negated != second.negated:
+        yield Disagreement(
+            "negation", f"{words[0]} {first.negated}", f"{words[1]} {second.negated}"
+        )
+
+
+_ALIKE = frozenset(
+    frozenset(pair)
+    for pair in (
+        (Kind.NONE, Kind.HOW),
+        (Kind.NONE, Kind.WHAT),
+        (Kind.HOW_MUCH, Kind.HOW_MANY),
+    )
+)
+
+
+def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    if first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
+        yield Disagreement("question_kind", first.kind.value, second.kind.value)
+    elif (
+        first.kind is Kind.YES_NO
+        and first.modality is not second.modality
+        and None not in (first.modality, second.modality)
+    ):
+        yield Disagreement("modality", str(first.modality), str(second.modality))
+
+
+def _tense(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    if {first.tense, second.tense} == {"past", "present"}:
+        yield Disagreement("tense", first.tense, second.tense)
+
+
+class _Matching:
+    """Pairs the items of two questions; what is left over on either side is a disagreement."""
+
+    def __init__(self, first: Reading, second: Reading) -> None:
+        self.lexicon = first.lexicon
+        self.left, self.right = first.items, second.items
+        #: Position in `left` → position in `right`.
+        self.pairs: dict[int, int] = {}
+        self._pair(lambda a, b: a.concept == b.concept)
+        self._pair(_same_quantity)
+        self._pair(lambda a, b: _is_typing_error(a, b, self.lexicon))
+        self._drop_repetitions()
+
+    def _pair(self, same: Callable[[Item, Item], bool]) -> None:
+        taken = set(self.pairs.values())
+        for i, item in enumerate(self.left):
+            if i in self.pairs:
+                continue
+            for j, other in enumerate(self.right):
+                if j not in taken and same(item, other):
+                    self.pairs[i] = j
+                    taken.add(j)
+                    break
+
+    def _drop_repetitions(self) -> None:
+        """A word said twice on one side says nothing more; a number said twice does."""
+        seen = set(self.pairs), set(self.pairs.values())
+        left = {self.left[i].concept for i in seen[0]}
+        right = {self.right[j].concept for j in seen[1]}
+        self.rest_left = [
+            item
+            for i, item in enumerate(self.left)
+            if i not in seen[0] and (item.quantity or item.concept not in left)
+        ]
+        self.rest_right = [
+            item
+            for j, item in enumerate(self.right)
+            if j not in seen[1] and (item.quantity or item.concept not in right)
+        ]
+
+    @property
+    def is_incomplete(self) -> bool:
+        return bool(self.rest_left or self.rest_right)
+
+    def disagreements(self) -> Iterator[Disagreement]:
+        left, right = list(self.rest_left), list(self.rest_right)
+        for judge in (self._quantity_kind, self._polarity, self._name):
+            for item in list(left):
+                for other in list(right):
+                    kind = judge(item, other)
+                    if kind and item in left and other in right:
+                        left.remove(item)
+                        right.remove(other)
+                        yield Disagreement(kind, item.text, other.text)
+        for index in range(max(len(left), len(right))):
+            one = left[index] if index < len(left) else None
+            two = right[index] if index < len(right) else None
+            yield Disagreement(
+                self._alone(one, two), one.text if one else "", two.text if two else ""
+            )
+
+    @staticmethod
+    def _quantity_kind(item: Item, other: Item) -> str:
+        if not item.quantity or not other.quantity:
+            return ""
+        if item.quantity.raw == other.quantity.raw and item.quantity.kind == other.quantity.kind:
+            return "unit"
+        return item.quantity.kind if item.quantity.kind == other.quantity.kind else "number"
+
+    def _polarity(self, item: Item, other: Item) -> str:
+        if item.quantity or other.quantity:
+            return ""
+        if frozenset((item.concept, other.concept)) in self.lexicon.opposites:
+            return "polarity"
+        return "polarity" if _is_negated_form(item.text, other.text, self.lexicon) else ""
+
+    def _name(self, item: Item, other: Item) -> str:
+        if {item.concept, other.concept} <= self.lexicon.temporal:
+            return "date"
+        return "name" if item.is_name and other.is_name else ""
+
+    def _alone(self, *items: Item | None) -> str:
+        present = [item for item in items if item is not None]
+        for item in present:
+            if item.quantity:
+                return item.quantity.kind
+        if any(item.concept in self.lexicon.temporal for item in present):
+            return "date"
+        if any(item.concept in self.lexicon.scope for item in present):
+            return "scope"
+        return "name" if all(item.is_name for item in present) else "content"
+
+
+def _same_quantity(item: Item, other: Item) -> bool:
+    return bool(item.quantity and other.quantity and item.quantity.matches(other.quantity))
+
+
+def _is_negated_form(one: str, two: str, lexicon: Lexicon) -> bool:
+    short, long = sorted((one, two), key=len)
+    if len(short) < 4 or not long.endswith(short[-3:]):
+        return False
+    return any(
+        lexicon.stem(long) == lexicon.stem(prefix + short)
+        for prefix in lexicon.data.negative_prefixes
+    )
+
+
+def _is_typing_error(item: Item, other: Item, lexicon: Lexicon) -> bool:
+    """One slip of the finger inside a long word; endings carry meaning (« employer », « employeur »)."""
+    if item.quantity or other.quantity or item.is_name or other.is_name:
+        return False
+    one, two = item.text, other.text
+    if " " in one or " " in two or one[0] != two[0] or min(len(one), len(two)) < 5:
+        return False
+    if not (one.isalpha() and two.isalpha()):
+        return False
+    if one in lexicon.data.lookalikes and two in lexicon.data.lookalikes:
+        return False
+    if _is_negated_form(one, two, lexicon):
+        return False
+    return _is_one_slip(one, two)
+
+
+def _is_one_slip(one: str, two: str) -> bool:
+    short, long = sorted((one, two), key=len)
+    if len(long) - len(short) > 1:
+        return False
+    head = next(
+        (i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
+    )
+    if len(short) == len(long):
+        swapped = short[:head] + short[head : head + 2][::-1] + short[head + 2 :]
+        if swapped == long:
+            return True
+        return len(short) >= 8 and head < len(short) - 2 and short[head + 1 :] == long[head + 1 :]
+    if long[:head] + long[head + 1 :] != short:
+        return False
+    doubled = head > 0 and long[head] == long[head - 1]
+    return doubled or (len(long) >= 6 and head < len(long) - 2)
+
+
+def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    """The same words, but another one acts, or the direction is reversed."""
+    if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
+        yield Disagreement("role", first.person, second.person)
+        return
+    clash = next(_direction_clashes(first, second, match), None)
+    if clash:
+        yield clash
+    elif not _same_order(first, second, match):
+        yield Disagreement(
+            "role",
+            " ".join(item.text for item in first.items),
+            " ".join(item.text for item in second.items),
+        )
+
+
+_SOURCES = frozenset((Marker.FROM, Marker.OF))
+_TARGETS = frozenset((Marker.TO, Marker.AT, Marker.FOR))
+_STRONG = frozenset((Marker.FROM, Marker.TO))
+
+
+def _direction_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    directional = any(item.concept in first.lexicon.directional for item in first.items)
+    for i, j in match.pairs.items():
+        one, two = first.items[i].marker, second.items[j].marker
+        opposed = (one in _SOURCES and two in _TARGETS) or (one in _TARGETS and two in _SOURCES)
+        strong = directional or (one in _STRONG and two in _STRONG)
+        agent = (one is Marker.BY) != (two is Marker.BY) and not (
+            {one, two} & {Marker.WITH, Marker.PLACE, Marker.CLAUSE, Marker.AT}
+        )
+        if (opposed and strong) or (agent and first.items[i].is_noun and second.items[j].is_noun):
+            yield Disagreement(
+                "role",
+                f"{one or ''} {first.items[i].text}".strip(),
+                f"{two or ''} {second.items[j].text}".strip(),
+            )
+
+
+def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
+    """Same sequence, or one part of it moved to the other end (« au guichet, puis-je payer »)."""
+    renamed = {j: first.items[i].concept for i, j in match.pairs.items()}
+    left = [first.items[i] for i in sorted(match.pairs)]
+    right = [(second.items[j], renamed[j]) for j in sorted(renamed)]
+    one = [item.concept for item in left]
+    two = [concept for _item, concept in right]
+    if one == two:
+        return True
+    if sum(item.quantity is not None for item in left) > 1:
+        return False
+    freedom = _verb_freedom(first, second)
+    return _is_one_part_moved(
+        one,
+        two,
+        [_is_movable(item, freedom) for item in left],
+        [_is_movable(item, freedom) for item, _c in right],
+    )
+
+
+class _Verb(Enum):
+    """« Comment la prime est-elle calculée » lets a French verb move; « qui a nommé le préfet » does not."""
+
+    IS_FREE = auto()
+    STAYS = auto()
+    IS_THE_MEANING = auto()
+
+
+def _verb_freedom(first: Reading, second: Reading) -> _Verb:
+    if not first.lexicon.data.has_inversion:
+        return _Verb.STAYS
+    asks_for_a_noun = {first.kind, second.kind} & {Kind.WHO, Kind.WHAT}
+    return _Verb.IS_THE_MEANING if asks_for_a_noun else _Verb.IS_FREE
+
+
+def _is_movable(item: Item, freedom: _Verb) -> bool:
+    if freedom is _Verb.IS_THE_MEANING:
+        return item.starts_clause
+    return item.opens or (freedom is _Verb.IS_FREE and not item.is_noun and not item.quantity)
+
+
+def _is_one_part_moved(
+    one: list[str], two: list[str], movable_one: list[bool], movable_two: list[bool]
+) -> bool:
+    """One part went from one end to the other, cut where a preposition or a comma allows it.
+
+    The part is one block: with more than one, what belongs to which could have been exchanged.
+    """
+    size = len(one)
+    for cut in range(1, size):
+        if one[cut:] + one[:cut] != two or not (movable_one[cut] or movable_two[size - cut]):
+            continue
+        if not any(movable_one[1:cut]) or not any(movable_one[cut + 1 :]):
+            return True
+    return False

@@ -1,0 +1,167 @@
+"""The shape of a language's lexicon, and how its plain data are compiled for `faqs.question_reading`.
+
+The words themselves are data in `lexicon_fr.py` and `lexicon_en.py`; this module turns them into lookup tables once,
+at import. All entries are written folded: lower case, without accents, without apostrophes. Callers read a compiled
+`Lexicon` and never change it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class Marker(StrEnum):
+    """What a preposition says about the words after it; only directions and agents can contradict each other."""
+
+    FROM = "from"
+    TO = "to"
+    OF = "of"
+    AT = "at"
+    FOR = "for"
+    BY = "by"
+    WITH = "with"
+    PLACE = "place"
+    CLAUSE = "clause"
+
+
+class Kind(StrEnum):
+    """What a question asks for. `NONE`: a statement, a title or keywords."""
+
+    NONE = "none"
+    WHO = "who"
+    WHEN = "when"
+    WHERE = "where"
+    WHY = "why"
+    HOW = "how"
+    WHAT = "what"
+    HOW_MUCH = "how_much"
+    HOW_MANY = "how_many"
+    HOW_LONG = "how_long"
+    HOW_OFTEN = "how_often"
+    YES_NO = "yes_no"
+
+
+class Modality(StrEnum):
+    """Being allowed, being obliged and being well advised are three different questions."""
+
+    PERMISSION = "permission"
+    OBLIGATION = "obligation"
+    ADVICE = "advice"
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _groups(text: str) -> list[list[tuple[str, ...]]]:
+    """One group of synonyms a line, alternatives between bars, the first one names the concept."""
+    lines = (line.strip() for line in text.splitlines())
+    return [[tuple(entry.split()) for entry in line.split("|")] for line in lines if line]
+
+
+def _patterns(rows: Iterable[tuple[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), replacement) for pattern, replacement in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class LexiconData:
+    """What one language's module provides, in plain words."""
+
+    language: str
+    stem: Callable[[str], str]
+    #: Words that tell this language apart from the other one.
+    signature: frozenset[str]
+    rewrites: tuple[tuple[str, str], ...]
+    kinds: tuple[tuple[str, str], ...]
+    loose_kinds: tuple[tuple[str, str], ...]
+    modalities: tuple[tuple[str, str], ...]
+    past: str
+    present: str
+    ignored: frozenset[str]
+    negations: frozenset[str]
+    #: Words that open a negation which another word completes (« ne … pas »).
+    negation_openers: frozenset[str]
+    #: Negative words that only strengthen a negation before them (« sans aucun »).
+    concordant: frozenset[str]
+    #: A verb may stand before or after its subject, and nouns carry a determiner (true of French).
+    has_inversion: bool
+    subjects: frozenset[str]
+    objects: frozenset[str]
+    addressees: frozenset[str]
+    determiners: frozenset[str]
+    markers: Mapping[Marker, str]
+    #: Words that make a weak preposition (« de », « à ») a direction.
+    directional: frozenset[str]
+    synonyms: str
+    antonyms: str
+    negative_prefixes: tuple[str, ...]
+    answers_in_kind: Mapping[Kind, frozenset[str]]
+    scope: frozenset[str]
+    temporal: frozenset[str]
+    #: Pairs of real words that look like a typing error of each other.
+    lookalikes: frozenset[str]
+
+
+class Lexicon:
+    """Compiled tables of one language."""
+
+    def __init__(self, data: LexiconData) -> None:
+        self.data = data
+        self.stem = data.stem
+        self.rewrites = _patterns(data.rewrites)
+        self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
+        self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
+        self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
+        self.past = re.compile(data.past)
+        self.present = re.compile(data.present)
+        self.markers = {
+            word: marker for marker, row in data.markers.items() for word in row.split()
+        }
+
+    @cached_property
+    def phrases(self) -> dict[tuple[str, ...], str]:
+        """Stems of every entry of the synonym groups → the concept's name."""
+        table: dict[tuple[str, ...], str] = {}
+        for group in _groups(self.data.synonyms):
+            concept = " ".join(group[0])
+            for entry in group:
+                table.setdefault(tuple(self.stem(word) for word in entry), concept)
+        return table
+
+    @cached_property
+    def longest_phrase(self) -> int:
+        return max(map(len, self.phrases), default=1)
+
+    @cached_property
+    def opposites(self) -> frozenset[frozenset[str]]:
+        pairs: set[frozenset[str]] = set()
+        for group in _groups(self.data.antonyms):
+            first, second = (self.concept(entry) for entry in group)
+            pairs.add(frozenset((first, second)))
+        return frozenset(pairs)
+
+    @cached_property
+    def consumed(self) -> Mapping[Kind, frozenset[str]]:
+        """Concepts that say no more than the kind already does (« coûter » in « combien »)."""
+        return {
+            kind: frozenset(self.concept((word,)) for word in row)
+            for kind, row in self.data.answers_in_kind.items()
+        }
+
+    @cached_property
+    def scope(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in self.data.scope)
+
+    @cached_property
+    def temporal(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in self.data.temporal)
+
+    @cached_property
+    def directional(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in self.data.directional)
+
+    def concept(self, entry: tuple[str, ...]) -> str:
+        stems = tuple(self.stem(word) for word in entry)
+        return self.phrases.get(stems, " ".join(stems))

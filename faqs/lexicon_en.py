@@ -1,0 +1,445 @@
+"""English words of the second key: data only, and the light stemmer that makes them match.
+
+Everything is folded (lower case, contractions expanded: "isn't" is "is not"). Groups of synonyms are kept narrow on
+purpose: a missing synonym costs a direct answer, a wrong one serves a wrong answer.
+"""
+
+from faqs.lexicon import Kind, LexiconData, Marker, words
+
+_KEPT = words(
+    """
+    training housing building wedding evening morning clothing earring string bring during nothing something
+    anything everything speed need indeed hundred less news always previous business this was has does united
+    department apartment document his its us plus minus yes bus gas address access process
+    """
+)
+_RULES = (
+    ("ications", "ify"),
+    ("ication", "ify"),
+    ("ations", ""),
+    ("ation", ""),
+    ("ements", "e"),
+    ("ement", "e"),
+    ("ments", ""),
+    ("ment", ""),
+    ("ating", ""),
+    ("ated", ""),
+    ("ates", ""),
+    ("ate", ""),
+    ("ies", "y"),
+    ("ied", "y"),
+    ("ings", ""),
+    ("ing", ""),
+    ("ed", ""),
+    ("wal", "w"),
+    ("vals", "v"),
+    ("val", "v"),
+    ("es", ""),
+    ("s", ""),
+    ("e", ""),
+)
+
+
+def stem(word: str) -> str:
+    """The part of an English word that its plural, conjugation and noun of action share."""
+    if word in _KEPT or len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):
+        return word
+    for suffix, replacement in _RULES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= (
+            3 if suffix in ("s", "e", "es", "ed", "ing") else 4
+        ):
+            word = word[: -len(suffix)] + replacement
+            break
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2]:
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 3 and word.endswith("y") else word
+
+
+_PREFACE = (
+    r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to bother you|sorry|excuse me|pardon me|"
+    r"please|kindly|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
+    r"just wondering|(?:quick|silly|stupid|dumb|random) question|(?:morning|afternoon|evening)(?= ?[!,.])|a question|one question|question|but|and|cheers|by the way|any idea|asap|"
+    r"just checking|just curious|out of curiosity)"
+)
+_ASKING = (
+    r"(?:(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
+    r"(?:tell me|explain(?: to me)?|let me know|advise(?: me)?(?: on)?|remind me|clarify|help me (?:understand|find out))(?: please)?"
+    r"|(?:please )?(?:tell me|let me know|explain)|(?:i )?(?:was |am |im )?(?:just )?wondering|i wonder"
+    r"|do you (?:happen to )?know|i (?:would like|want|need|would love|am trying|wish) to (?:know|understand|find out|ask)"
+    r"|(?:i )?do not know|i am not sure|(?:do )?you know)"
+)
+_I_CAN = (
+    r"(?:can|do|could|should|would|must|may|shall|might) (?:i|we|you|one|someone|people|anyone)"
+)
+_HOWTO = rf"how (?:{_I_CAN}|to|does one|am i able to|is it possible to|i can|i|you|we can|would i go about|do i go about)"
+
+LEXICON_EN = LexiconData(
+    language="en",
+    stem=stem,
+    signature=words(
+        """
+        the of and is are was were do does did what when where who why how which can could should would will my your
+        his her their our this that these those i you he she it we they to for with from in at by if not have has
+        there be an get much many long
+        """
+    ),
+    rewrites=(
+        (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
+        (rf"^{_ASKING}[ ,:]*(?:if|whether)\b", "if"),
+        (rf"^{_ASKING}[ ,:]*", ""),
+        (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
+        (rf"(?:[ ,;.!?]+{_PREFACE})+[ .!?]*$", " ?"),
+        (r"\b(?:please|um|uh|er|erm|kindly)\b", " "),
+        (
+            r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes)\b",
+            "why ",
+        ),
+        (
+            r"\b(?:what is|is there|are there) (?:the |a |an |any )?(?:best |right |correct |easy |easiest |quickest )?(?:way|process|procedure|method|steps?)s?(?: i can| for me)? (?:to|for|of)\b",
+            "how to ",
+        ),
+        (
+            r"\bwhat (?:are the |is the )?(?:steps?|procedures?|process)(?: do i (?:need|have) to (?:take|follow))?(?: to| for)?\b",
+            "how to ",
+        ),
+        (
+            r"\bi (?:would like|want|need|wish|am trying|would love) to\b(?=.*\bhow (?:do|can|should) i (?:do|go about) (?:that|it|this))",
+            "how to ",
+        ),
+        (rf"\b{_HOWTO} (?:go about )?", "how "),
+        (r"\bhow (?:do i|can i|should i|to) (?:go about )?", "how "),
+        (r"\bwhat do i (?:need|have) to do to\b|\bwhat (?:should|must|can|do) i do to\b", "how "),
+        (r"\bwhat (?:is|are) the (?:price|cost|rate|fare)s? (?:of|for|to)\b", "how much is "),
+        (
+            r"\bwhat do you charge (?:to|for)\b|\bhow much do you charge (?:to|for)\b|\bhow much (?:does|do|will|would) (?:it|that) cost (?:me )?to\b",
+            "how much is ",
+        ),
+        (r"\bwhat (?:price|cost)\b", "how much"),
+        (
+            r"\bhow many (?:days|weeks|months|hours|minutes)\b|\bhow much time\b|\bwhat is the (?:duration|waiting time|processing time) (?:of|for)\b|\bhow soon\b|\bhow quickly\b|\bhow fast\b",
+            "how long ",
+        ),
+        (
+            r"\b(?:at |on |by |from )?what (?:time|day|date)s?\b|\bwhat is the (?:date|time) (?:of|for)\b|\bon which day\b",
+            "when ",
+        ),
+        (
+            r"\bby when\b|\bwhat is the deadline (?:for|to)\b|\bwhen is the deadline (?:for|to)\b",
+            "when deadline ",
+        ),
+        (r"\bsince when\b|\bfrom when\b", "when since"),
+        (
+            r"\bwhat (?:are|is) (?:the |your )?(?:opening hours|opening times|hours)(?: of| for| at)?\b",
+            "when open ",
+        ),
+        (
+            r"\b(?:in |at )?what (?:place|location|address)\b|\bwhereabouts\b|\bwhat is the (?:address|location) of\b",
+            "where ",
+        ),
+        (r"\bwhat (?:person|people)\b|\bwhich person\b", "who"),
+        (
+            r"\bis it (?:possible|allowed|permitted|okay|ok) (?:for me )?to\b|\bam i (?:able|allowed|permitted) to\b|\bmay i\b|\bare (?:we|you) allowed to\b|\bis there any chance i can\b",
+            "can i ",
+        ),
+        (
+            r"\b(?:do i (?:have|need) to|must i|am i (?:required|obliged) to|is it (?:mandatory|compulsory|required|necessary) to|have i got to)\b",
+            "must i ",
+        ),
+        (r"\bat least\b", "minimum"),
+        (r"\bat most\b", "maximum"),
+        (
+            r"\b(?:in fact|as a matter of fact|of course|at all|right now|at the moment|in general|in reality|for real)\b",
+            " ",
+        ),
+        (r"\bno matter\b", "whatever"),
+        (r"\bused? to be\b", "formerly"),
+        (r"\be mails?\b|\bemail address\b", "email"),
+        (r"\bonline\b|\bon the (?:internet|web)\b|\bover the internet\b", "online"),
+        (r"\bwhy do you not\b|\bwhy not\b", "why not"),
+    ),
+    kinds=(
+        (r"(?:(?:to|by|with|for|from) )?(?:who|whom|whose)\b", "who"),
+        (r"(?:since |until |from |by )?when\b", "when"),
+        (r"(?:from )?where\b", "where"),
+        (r"why\b", "why"),
+        (r"how long\b", "how_long"),
+        (r"how often\b|how frequently\b|how many times\b", "how_often"),
+        (r"how many\b", "how_many"),
+        (r"how (?:much|expensive)\b", "how_much"),
+        (r"how (?:old|far|big|large|tall|high|hot|late|early|heavy|fast)\b", "what"),
+        (r"how\b|what (?:do|should|can|must) i do\b|what to do\b", "how"),
+        (r"(?:(?:to|by|with|for|from|in|at|on|under) )?(?:what|which)\b", "what"),
+        (
+            r"(?:is|are|am|was|were|do|does|did|can|could|should|would|will|may|might|must|has|have|had|shall|if|whether)\b",
+            "yes_no",
+        ),
+    ),
+    loose_kinds=(
+        (r"\bhow long\b", "how_long"),
+        (r"\bhow often\b", "how_often"),
+        (r"\bhow many\b", "how_many"),
+        (r"\bhow much\b", "how_much"),
+        (r"\b(?:how|what) (?:do|can|should|to)\b", "how"),
+        (r"\bwhy\b", "why"),
+        (r"\bhow\b", "how"),
+        (r"\b(?:what|which)\b", "what"),
+    ),
+    modalities=(
+        (
+            r"\b(?:must|mandatory|compulsory|required|obliged|necessary|have to|need to|has to|needs to)\b",
+            "obligation",
+        ),
+        (r"\b(?:can|may|allowed|permitted|possible|could)\b", "permission"),
+        (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
+    ),
+    past=r"\b(?:was|were|did|had)\b",
+    present=r"\b(?:is|are|am|do|does|will|going to|should|must|can|may)\b",
+    ignored=words(
+        """
+        a an the this that these those there here it its i you we they me us them my your our their
+        mine yours ours theirs one ones myself yourself is are am was were be been being do does did done doing has
+        have had having can could should would will may might must shall ought and or but so if then than as of to
+        for in on at by with from into onto about over under per via within through towards what which who whom whose
+        when where why how much many long please get gets getting got go goes going make makes making made take takes
+        taking took want wants need needs would like able possible know way ways process procedure steps step really
+        truly actually exactly currently usually normally generally basically simply just very quite also_filler
+        literally honestly indeed someone somebody anyone any some im ive ill thing things stuff kind sort
+        let lets um uh er hello hi thanks thank up set way's whether else required obliged
+        """
+    ),
+    negations=words("not no never without none cannot neither nor nobody nothing nowhere non"),
+    negation_openers=frozenset(),
+    concordant=frozenset(),
+    has_inversion=False,
+    subjects=words("i we"),
+    objects=words("me us"),
+    addressees=words("you"),
+    determiners=words("a an the this that these those my your our their its any some each every"),
+    markers={
+        Marker.FROM: "from",
+        Marker.OF: "of",
+        Marker.TO: "to into onto towards",
+        Marker.FOR: "for",
+        Marker.BY: "by",
+        Marker.WITH: "with",
+        Marker.PLACE: "in on at near via within under over through during about",
+        Marker.CLAUSE: "if when while because that and or but than as who which where whether",
+    },
+    directional=words(
+        "transfer move switch flight train ticket travel convert migrate send upgrade downgrade"
+    ),
+    synonyms="""
+        buy | bought | purchase | purchased | buying
+        sell | sold | sale
+        send | sent | post | mail it
+        pay | paid | payment | payments | pays
+        lose | lost | losing | loss
+        find | found | locate
+        reset
+        change | update | amend | modify | edit
+        cancel | cancellation | cancelled
+        delete | erase
+        remove | get rid
+        child | children | kid | kids | childrens
+        baby | babies | infant
+        parcel | package
+        deliver | delivery | deliveries | shipping | ship
+        price | cost | costs | charge
+        fee | fees
+        refund | refunded | get money back | money back
+        return | returns
+        register | registration | registered | sign up
+        subscribe | subscription | subscriptions
+        begin | start | commence
+        end | finish
+        close | closed | closing | shut
+        open | opened | opening
+        enable | turn on | switch on | activate | activation
+        disable | turn off | switch off | deactivate
+        log in | login | sign in | log into | sign into | logging in
+        log out | logout | sign out
+        password | passcode
+        mobile | phone | smartphone | cellphone | telephone | cell phone
+        photo | photograph | picture | pictures
+        car | vehicle
+        doctor | gp | physician
+        house | home
+        flat
+        holiday | vacation
+        quote | quotation
+        broken | break | broke
+        mute | silence
+        dispute | challenge | contest
+        apply | application | applications
+        renew | renewal
+        contact | get in touch | reach
+        fix | repair
+        wheelchair | wheelchairs
+        pregnant | pregnancy
+        email
+        invoice | invoices
+        document | documents | paperwork
+        landlord
+        tenant | renter
+        rent
+        hire
+        boss | manager
+        error
+        internet | broadband
+        bin | rubbish bin | trash
+        rubbish | trash | garbage
+        covid | covid19 | coronavirus
+        symptom | symptoms
+        side_effects | side effect
+        allow | permit | allowed | permitted
+        ban | prohibit | forbidden | banned | prohibited
+        all | every | each | everyone | everything
+        only | solely | exclusively
+        first | 1st
+        last | final
+        more
+        less | fewer
+        minimum | minimal | min
+        maximum | maximal | max
+        before | prior
+        after | following
+        adult | adults | grown up
+        increase | raise
+        decrease | reduce | lower
+        include | included | includes
+        exclude | excluded | excludes
+        download
+        upload
+        export
+        import
+        author | write | wrote | written | writer
+        annual | yearly | annually
+        month | monthly
+        week | weekly
+        day | daily
+        year | years
+        choose | choice | pick
+        arrive | arrival
+        depart | departure | leave | left
+        receive | received | receipt of
+        give | gave | given
+        tell | told
+        eat | ate | eaten
+        drink | drank
+        drive | drove | driven
+        fly | flew | flown
+        wear | worn
+        hurt
+        grow | grown
+        couch | sofa
+        purse | handbag
+        luggage | baggage | suitcase
+        cabin | hand
+        swimming_pool | pool | swimming pool
+        store | shop
+        job
+        fast | quick | quickly
+        big | large
+        happy | glad
+        sick | ill
+        smart | intelligent | clever
+        brave | courageous
+        thankful | grateful
+        humble | modest
+        secular
+        he | him | his
+        she | her | hers
+        religious
+        """,
+    antonyms="""
+        buy | sell
+        open | close
+        enable | disable
+        before | after
+        more | less
+        minimum | maximum
+        first | last
+        allow | ban
+        include | exclude
+        increase | decrease
+        arrive | depart
+        log in | log out
+        upload | download
+        import | export
+        adult | child
+        begin | end
+        best | worst
+        send | receive
+        give | receive
+        accept | refuse
+        accept | reject
+        add | remove
+        on | off
+        in | out
+        win | lose
+        lose | find
+        compulsory | optional
+        mandatory | optional
+        safe | dangerous
+        safe | unsafe
+        public | private
+        employee | employer
+        landlord | tenant
+        lock | unlock
+        block | unblock
+        install | uninstall
+        subscribe | unsubscribe
+        single | joint
+        single | return
+        hot | cold
+        cheap | expensive
+        cheapest | expensive
+        early | late
+        inside | outside
+        internal | external
+        borrow | lend
+        hire | fire
+        male | female
+        man | woman
+        positive | negative
+        good | bad
+        new | old
+        day | night
+        weekday | weekend
+        domestic | international
+        follow | unfollow
+        gain | lose
+        upgrade | downgrade
+        approve | reject
+        deposit | withdraw
+        push | pull
+        left | right
+        legal | illegal
+        connect | disconnect
+        """,
+    negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
+    answers_in_kind={
+        Kind.HOW_MUCH: words("price be"),
+        Kind.HOW_LONG: words("time day days take"),
+        Kind.WHEN: words("time date day moment"),
+        Kind.WHERE: words("place location find located"),
+        Kind.WHO: words("person people"),
+    },
+    scope=words(
+        "all only first last more less minimum maximum adult child also too even still already again twice both most least "
+        "off out down before after other another"
+    ),
+    temporal=words(
+        "january february march april june july august september october november december monday tuesday wednesday "
+        "thursday friday saturday sunday tomorrow yesterday today tonight morning evening night afternoon summer "
+        "winter spring autumn weekend"
+    ),
+    lookalikes=words(
+        "prescription proscription conversion conversation adoption adaption perception reception deception "
+        "statutory statuary military maternity paternity prenatal postnatal interstate intrastate inclusive "
+        "exclusive import export employer employee deposit deport insure ensure principal principle complement "
+        "compliment stationary stationery personal personnel economic economical descent decent"
+    ),
+)

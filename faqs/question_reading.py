@@ -1,0 +1,351 @@
+"""What one question says, as far as plain rules can tell: its kind, its words as concepts, its numbers, its negations.
+
+`read_question` is pure, deterministic and cached; it knows French and English through their lexicons and understands
+neither. It feeds `faqs.agreement`, the only module that should read a `Reading`.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from faqs.lexicon import Kind, Lexicon, Marker, Modality
+from faqs.lexicon_en import LEXICON_EN
+from faqs.lexicon_fr import LEXICON_FR
+from faqs.quantities import Quantity, prepare, quantities, tokens
+
+_FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
+_LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
+_MAX_CHARACTERS = 2_000
+_PUNCTUATION = frozenset(",:;.?!")
+_CLAUSE = re.compile(r"[,:;.!?]+")
+_CONTRACTIONS = (
+    (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
+    (re.compile(r"\bwon't\b"), "will not"),
+    (re.compile(r"\bshan't\b"), "shall not"),
+    (re.compile(r"n't\b"), " not"),
+    (
+        re.compile(
+            r"\b(dont|doesnt|isnt|cant|wont|didnt|wasnt|arent|havent|hasnt|couldnt|shouldnt)\b"
+        ),
+        r"\1",
+    ),
+    (re.compile(r"\bi'd like\b"), "i would like"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"\b(i)'m\b"), r"\1 am"),
+    (re.compile(r"'d\b"), " would"),
+    (re.compile(r"\b(what|who|where|when|how|why|that|there|here|it|he|she|let)'s\b"), r"\1 is"),
+    (re.compile(r"\b(what|who|where|how)s\b"), r"\1 is"),
+    (re.compile(r"(?<=s)'(?= |$)|'s\b"), ""),
+)
+_BARE_NEGATIONS = re.compile(
+    r"\b(do|does|is|ca|wo|did|was|are|have|has|could|should|would|were|had|must|need)nt\b"
+)
+_ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
+#: Without its accent « né » would read as the negation « ne ».
+_BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
+#: A lone capital inside a sentence is a name (« permis A »), not an article.
+_LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+_GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
+_WORD = re.compile(r"[^\W\d_][\w-]*")
+_SENTENCE_END = frozenset(".?!:\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One meaningful word or phrase of a question, in its place."""
+
+    concept: str
+    text: str
+    marker: Marker | None = None
+    #: A preposition, a comma or a conjunction stands before it: it can be moved as a block.
+    opens: bool = False
+    starts_clause: bool = False
+    is_noun: bool = False
+    is_name: bool = False
+    quantity: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    lexicon: Lexicon
+    kind: Kind
+    modality: Modality | None
+    tense: str
+    items: tuple[Item, ...]
+    negations: tuple[str, ...]
+    #: The concept that a lone negation bears on.
+    negated: str
+    person: str
+
+
+def language_of(text: str) -> str:
+    """`fr` or `en` by their small words, or an empty string when neither shows."""
+    found = set(re.findall(r"[a-z]+", _fold(text)))
+    french = len(found & LEXICON_FR.signature)
+    english = len(found & LEXICON_EN.signature)
+    if french == english:
+        return ""
+    return "fr" if french > english else "en"
+
+
+def read_pair(first: str, second: str) -> tuple[Reading, Reading]:
+    """Read both; a question too short to show its language is read in the other's."""
+    languages = language_of(first), language_of(second)
+    fallback = languages[0] or languages[1] or "fr"
+    return (
+        read_question(first, languages[0] or languages[1] or fallback),
+        read_question(second, languages[1] or fallback),
+    )
+
+
+@lru_cache(maxsize=4096)
+def read_question(text: str, language: str) -> Reading:
+    lexicon = _LEXICONS[language]
+    text = unicodedata.normalize("NFKC", text[:_MAX_CHARACTERS]).replace("’", "'").replace("ʼ", "'")
+    text = _without_gloss(text)
+    names = _names(text, lexicon)
+    plain = _plain(text, language, lexicon)
+    kind = _kind(plain, lexicon)
+    words = tokens(plain)
+    items = _items(words, names, kind, lexicon)
+    negations, negated = _negations(words, items, lexicon)
+    return Reading(
+        lexicon=lexicon,
+        kind=kind,
+        modality=_modality(plain, lexicon),
+        tense=_tense(plain, lexicon),
+        items=tuple(item for _, item in items),
+        negations=negations,
+        negated=negated,
+        person=_person(words, lexicon),
+    )
+
+
+def _fold(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
+    return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("œ", "oe")
+
+
+def _signs(text: str) -> str:
+    """Signs that carry meaning beside a digit or a letter, in words."""
+    text = text.replace("c++", "cplusplus").replace("c#", "csharp").replace("f#", "fsharp")
+    text = re.sub(r"(?<![\w.,])[-−](?=\d)", " minus_sign ", text)
+    return re.sub(r"(?<=\d) ?\+ ?(?=\d)", " plus_sign ", text)
+
+
+def _names(text: str, lexicon: Lexicon) -> frozenset[str]:
+    """Folded words written with a capital inside a sentence, and acronyms; none in a text all in capitals."""
+    letters = [c for c in text if c.isalpha()]
+    if sum(c.isupper() for c in letters) > 0.6 * len(letters):
+        return frozenset()
+    names: set[str] = set()
+    for match in _WORD.finditer(text):
+        word = match[0]
+        before = text[: match.start()].rstrip(" \"'«(\u00a0")
+        starts = not before or before[-1] in _SENTENCE_END
+        acronym = len(word) > 1 and word.isupper()
+        if acronym or (word[0].isupper() and not starts):
+            names.update(part for part in re.split(r"[-_]", _fold(word)) if part)
+    return frozenset(names - {"i", "je", "bonjour"})
+
+
+def _without_gloss(text: str) -> str:
+    """« DMP (dossier médical personnel) » names one thing twice."""
+    return _GLOSS.sub(
+        lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text
+    )
+
+
+def _plain(text: str, language: str, lexicon: Lexicon) -> str:
+    text = _BORN.sub("naitre", text) if language == "fr" else text
+    text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
+    text = prepare(_signs(_fold(text)))
+    if language == "en":
+        text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
+        for pattern, replacement in _CONTRACTIONS:
+            text = pattern.sub(replacement, text)
+    text = text.replace("aujourd'hui", "aujourdhui")
+    text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
+    text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
+    text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
+    text = re.sub(r"\s+", " ", text).strip()
+    for pattern, replacement in lexicon.rewrites:
+        text = pattern.sub(replacement, text)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _kind(plain: str, lexicon: Lexicon) -> Kind:
+    """The kind at the head of the last clause that shows one; else one inside the text."""
+    found = Kind.NONE
+    for clause in _clauses(plain):
+        head = next((kind for pattern, kind in lexicon.kinds if pattern.match(clause)), None)
+        if head in (None, Kind.YES_NO):
+            inside = next((kind for row, kind in lexicon.loose_kinds if row.search(clause)), None)
+            head = head if inside in (None, Kind.WHAT) and head else inside
+        found = head or found
+    return found
+
+
+def _clauses(plain: str) -> list[str]:
+    end = "?" if plain.endswith("?") else ""
+    parts = [part.strip() for part in _CLAUSE.split(plain) if part.strip()]
+    return [*parts[:-1], f"{parts[-1]} {end}".strip()] if parts else []
+
+
+def _modality(plain: str, lexicon: Lexicon) -> Modality | None:
+    for pattern, modality in lexicon.modalities:
+        if pattern.search(plain):
+            return modality
+    return None
+
+
+def _tense(plain: str, lexicon: Lexicon) -> str:
+    if lexicon.past.search(plain):
+        return "past"
+    return "present" if lexicon.present.search(plain) else ""
+
+
+def _person(words: list[str], lexicon: Lexicon) -> str:
+    """Whether the asker acts or undergoes; empty when both, neither, or the other party is addressed."""
+    found = set(words)
+    data = lexicon.data
+    if found & data.addressees:
+        return ""
+    if found & data.subjects:
+        return "subject"
+    return "object" if found & data.objects else ""
+
+
+def _items(
+    words: list[str], names: frozenset[str], kind: Kind, lexicon: Lexicon
+) -> list[tuple[int, Item]]:
+    """The items with the position of their first token."""
+    spans = {start: (end, quantity) for start, end, quantity in quantities(words)}
+    consumed = lexicon.consumed.get(kind, frozenset())
+    items: list[tuple[int, Item]] = []
+    before = _Before(starts_clause=True, opens=True)
+    position = 0
+    while position < len(words):
+        start = position
+        if start in spans:
+            position, quantity = spans[start]
+            concept = f"#{quantity.unit}:{quantity.value:g}"
+            items.append((start, before.item(concept, quantity.text, quantity=quantity)))
+        else:
+            position, concept = _concept(words, start, spans, names, lexicon)
+            if not concept:
+                before = before.after(words[start], lexicon)
+                continue
+            if concept not in consumed:
+                text = " ".join(words[start:position])
+                named = not names.isdisjoint(words[start:position])
+                items.append((start, before.item(concept, text, is_name=named)))
+        before = _Before()
+    return items
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What the small words since the last item say about the next one."""
+
+    marker: Marker | None = None
+    opens: bool = False
+    starts_clause: bool = False
+    is_noun: bool = False
+
+    def after(self, word: str, lexicon: Lexicon) -> "_Before":
+        if word in _PUNCTUATION:
+            return _Before(opens=True, starts_clause=True)
+        is_noun = self.is_noun or word in lexicon.data.determiners
+        marker = lexicon.markers.get(word)
+        if marker is None:
+            return replace(self, is_noun=is_noun)
+        return _Before(marker, True, self.starts_clause, is_noun)
+
+    def item(
+        self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None
+    ) -> Item:
+        return Item(
+            concept=concept,
+            text=text,
+            marker=self.marker,
+            opens=self.opens,
+            starts_clause=self.starts_clause,
+            is_noun=self.is_noun or is_name,
+            is_name=is_name,
+            quantity=quantity,
+        )
+
+
+def _concept(
+    words: list[str],
+    start: int,
+    spans: dict[int, tuple[int, Quantity]],
+    names: frozenset[str],
+    lexicon: Lexicon,
+) -> tuple[int, str]:
+    """The longest known phrase at `start`, else the word's stem; an empty concept for words without content."""
+    for length in range(min(lexicon.longest_phrase, len(words) - start), 1, -1):
+        window = words[start : start + length]
+        if any(start + i in spans for i in range(length)):
+            continue
+        concept = lexicon.phrases.get(tuple(lexicon.stem(word) for word in window))
+        if concept:
+            return start + length, concept
+    word = words[start]
+    if word in _PUNCTUATION or not (word[0].isalnum()):
+        return start + 1, ""
+    negation = word in lexicon.data.negations or word in lexicon.data.negation_openers
+    small = (
+        word in lexicon.data.ignored or word in lexicon.markers or word in lexicon.data.determiners
+    )
+    if negation or (small and not _is_named(word, names)):
+        return start + 1, ""
+    if len(word) == 1 and not word.isdigit() and _is_letter_word(word, lexicon):
+        return start + 1, ""
+    return start + 1, lexicon.concept((word,))
+
+
+def _is_named(word: str, names: frozenset[str]) -> bool:
+    # Titles capitalise small words too; only short acronyms such as IT, US and WHO are worth telling apart.
+    return word in names and word in {"it", "us", "who", "un", "an", "am"}
+
+
+def _is_letter_word(word: str, lexicon: Lexicon) -> bool:
+    """Letters that are words by themselves, or what an elision leaves behind."""
+    return (
+        word in ("a", "i", "y", "l", "d", "j", "m", "t", "s", "c", "n")
+        if lexicon.data.language == "fr"
+        else word in ("a", "i", "s", "t", "m")
+    )
+
+
+def _negations(
+    words: list[str], items: list[tuple[int, Item]], lexicon: Lexicon
+) -> tuple[tuple[str, ...], str]:
+    """The words that negate, and the concept that the first of them bears on."""
+    data = lexicon.data
+    found: list[tuple[int, str]] = []
+    opener = -1
+    for position, word in enumerate(words):
+        if word in data.negation_openers:
+            opener = position
+        elif word in data.negations or (word == "plus" and 0 <= opener and position - opener <= 4):
+            start = opener if 0 <= opener and position - opener <= 5 else position
+            if word in data.concordant and found and position - found[-1][0] <= 6:
+                continue
+            found.append((start, word))
+            opener = -1
+    if opener >= 0 and "que" not in words[opener : opener + 6]:
+        found.append((opener, words[opener]))
+    if not found:
+        return (), ""
+    start = found[0][0]
+    following = [item.concept for place, item in items if place > start]
+    # "isn't my card working": the subject stands between the negation and what it negates.
+    inverted = start + 1 < len(words) and words[start + 1] in data.determiners
+    after = next(iter(following[1:] if inverted and not data.has_inversion else following), "")
+    return tuple(word for _, word in found), after or (items[-1][1].concept if items else "")

@@ -1,0 +1,59 @@
+"""Generations of an agent's index: `agent_<slug>_<method>_<stamp>` behind the alias `agent_<slug>_<method>`.
+
+Readers only ever use the alias. The stamp sorts by time and ends the name, so the generation before the current one
+is known from names alone.
+"""
+
+import re
+from datetime import UTC, datetime
+
+from django.db import transaction
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import Recipe
+from knowledge.search import collection_alias
+from knowledge.vectors.base import VectorStore
+
+_STAMP = re.compile(r"_\d{8}T\d{12}$")
+
+
+def new_generation(agent: Agent, method: IndexingMethod) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return f"{collection_alias(agent.slug, method)}_{stamp}"
+
+
+def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> list[str]:
+    """Every generation that the store holds, oldest first."""
+    alias = collection_alias(agent.slug, method)
+    return sorted(
+        info.name
+        for info in store.collections()
+        if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
+    )
+
+
+def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod) -> str | None:
+    """The newest generation older than the current one."""
+    current = store.resolve_alias(collection_alias(agent.slug, method)) or ""
+    older = [name for name in generations(store, agent, method) if name < current]
+    return older[-1] if older else None
+
+
+def current_generation(
+    store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe
+) -> str:
+    """The collection behind the alias; a first, empty one is made where there is none.
+
+    Raises `EmbeddingMismatchError` when it was built with another recipe. The agent's row is locked meanwhile, so
+    two first runs cannot make two collections.
+    """
+    alias = collection_alias(agent.slug, method)
+    with transaction.atomic():
+        Agent.objects.select_for_update().get(pk=agent.pk)
+        current = store.resolve_alias(alias)
+        if current is None:
+            current = new_generation(agent, method)
+            store.ensure(current, recipe)
+            store.point_alias(alias, current)
+    store.ensure(current, recipe)
+    return current

@@ -1,0 +1,74 @@
+"""What commands share: a progress bar on standard error, one JSON object on standard output, errors that help."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from django.core.management.base import CommandError
+from tqdm import tqdm
+
+from agents.exceptions import ApplicationError
+from agents.models import Agent, Deployment
+from knowledge.indexing.report import OnProgress
+
+
+@contextmanager
+def progress_bar(unit: str) -> Iterator[OnProgress]:
+    """A bar that follows (done, total)."""
+    with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True) as bar:
+
+        def advance(done: int, total: int) -> None:
+            if bar.total != total:
+                bar.total = total
+                bar.refresh()
+            bar.update(done - bar.n)
+
+        yield advance
+
+
+def print_json(stdout: Any, value: Mapping[str, Any]) -> None:
+    stdout.write(json.dumps(value, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def errors_to_terminal() -> Iterator[None]:
+    """Our errors as a message on standard error and a non-zero exit status."""
+    try:
+        yield
+    except ApplicationError as error:
+        raise CommandError(f"{error.public_message} ({error})") from error
+
+
+def agent_named(slug: str) -> Agent:
+    agent = Agent.objects.filter(slug=slug).first()
+    if agent is None:
+        known = ", ".join(Agent.objects.values_list("slug", flat=True)) or "none yet"
+        raise CommandError(
+            f"There is no agent {slug!r} (agents: {known}). Create it with: manage.py create_agent {slug}"
+        )
+    return agent
+
+
+def deployment_named(slug: str) -> Deployment:
+    deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
+    if deployment is None:
+        known = ", ".join(Deployment.objects.values_list("slug", flat=True)) or "none yet"
+        raise CommandError(
+            f"There is no deployment {slug!r} (deployments: {known}). "
+            f"Create one with: manage.py create_agent {slug}"
+        )
+    return deployment
+
+
+def print_report(stdout: TextIO | Any, report: Mapping[str, Any]) -> None:
+    """An indexing report for people."""
+    stdout.write(
+        "{documents} documents, {chunks} chunks, {points} points "
+        "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "
+        "{model_calls} model calls, {seconds} s".format(**report)
+    )
+    for kind in ("skipped", "failed"):
+        for row in report[kind]:
+            stdout.write(f"  {kind}: {row['item']}: {row['reason']}")

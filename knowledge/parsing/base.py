@@ -1,0 +1,203 @@
+"""What every parser produces, and the outline they build it with.
+
+A `ParsedDocument` is a flat sequence of blocks of light Markdown, each with the path of headings above it. Invariants: no
+blank block; no word of the document is lost (a heading that has nothing under it becomes a block of its own); the
+document's title is in no heading path. Parsers raise `UnreadableDocumentError` with a public message, nothing else.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from django.utils.translation import gettext as _
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+
+BlockKind = Literal["prose", "list", "table", "code", "qa"]
+
+_INVISIBLE = dict.fromkeys(
+    [*range(9), 0x0B, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x2060, 0xFEFF]
+)
+_INTERROGATIVE = re.compile(
+    r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
+    r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
+    r"are|should)\b|qu['’]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, a list, a table… `inferred` counts the last headings that were guessed from plain lines."""
+
+    text: str
+    headings: tuple[str, ...]
+    kind: BlockKind = "prose"
+    question: str = ""
+    category: str = ""
+    page: int | None = None
+    inferred: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    title: str
+    blocks: tuple[Block, ...]
+    source_type: SourceType
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Heading:
+    level: int
+    text: str
+    used: bool = False
+
+
+class Outline:
+    """Collects blocks in reading order under the current path of headings."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.category = ""
+        self.blocks: list[Block] = []
+        self.notices: list[str] = []
+        self._stack: list[_Heading] = []
+        self._inferred: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(heading.text for heading in self._stack) + self._inferred
+
+    def heading(self, level: int, text: str) -> None:
+        """Open a section. The first heading of level 1 is the document's title."""
+        text = bare_text(text)
+        if not text:
+            return
+        if level == 1 and not self.title:
+            self._close(1)
+            self.title = text
+            return
+        self._close(level)
+        for parent in self._stack:
+            parent.used = True
+        self._stack.append(_Heading(level, text))
+
+    def infer_headings(self, *texts: str) -> None:
+        """Set the guessed headings below the real ones; the caller has prose to put under them."""
+        self._inferred = tuple(bare_text(text) for text in texts)
+
+    def add(
+        self, text: str, *, kind: BlockKind = "prose", question: str = "", page: int | None = None
+    ) -> None:
+        text = text.strip("\n").rstrip()
+        if not text.strip():
+            return
+        for heading in self._stack:
+            heading.used = True
+        inferred = len(self._inferred)
+        self.blocks.append(
+            Block(
+                text if kind in ("code", "list") else text.strip(),
+                self.path,
+                kind=kind,
+                question=bare_text(question),
+                category=self.category,
+                page=page,
+                inferred=inferred,
+            )
+        )
+
+    def add_apart(self, text: str, *, question: str) -> None:
+        """Add a question and its answer that the source declares outside its text: under no heading."""
+        self._close(0)
+        self.add(text, kind="qa", question=question)
+
+    def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
+        """The document; its title is the first heading of level 1, else `title`, else the file's name."""
+        self._close(0)
+        if not self.blocks:
+            raise UnreadableDocumentError(
+                f"{filename}: no text", public_message=_("Ce document ne contient aucun texte.")
+            )
+        return ParsedDocument(
+            title=self.title or bare_text(title) or title_from_filename(filename),
+            blocks=tuple(self.blocks),
+            source_type=source_type,
+            notices=tuple(self.notices),
+        )
+
+    def _close(self, level: int) -> None:
+        self._inferred = ()
+        while self._stack and self._stack[-1].level >= level:
+            heading = self._stack.pop()
+            if not heading.used:
+                self.blocks.append(Block(heading.text, self.path, category=self.category))
+
+
+def outline_text(outline: Outline) -> str:
+    """The blocks of a part of a document as one text, its headings as bold lines."""
+    pieces: list[str] = []
+    path: tuple[str, ...] = ()
+    if outline.title:
+        pieces.append(f"**{outline.title}**")
+    for block in outline.blocks:
+        if block.headings != path and block.headings:
+            pieces.append(f"**{block.headings[-1]}**")
+        path = block.headings
+        if block.question:
+            pieces.append(f"**{block.question}**")
+        pieces.append(block.text)
+    return "\n\n".join(pieces)
+
+
+def clean_text(text: str) -> str:
+    """Composed Unicode, `\\n` line ends, no invisible or control characters, no runs of spaces within a line."""
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.translate(_INVISIBLE).replace("\u2028", "\n").replace("\u2029", "\n\n")
+    return text.replace("\f", "\n")
+
+
+def one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def bare_text(text: str) -> str:
+    """One line without the marks of emphasis, code and links: for titles, headings and questions."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)\s]*\)", r"\1", text)
+    text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
+    text = re.sub(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
+    return re.sub(r"[ \t\n]+", " ", text.replace("\\", "")).strip()
+
+
+def asks(text: str) -> bool:
+    """Whether a heading or label is a question: it ends with a question mark."""
+    return bool(re.search(r"\w[\s»\"”’')*_]*\?[\s»\"”’')*_]*$", text))
+
+
+def seems_to_ask(text: str) -> bool:
+    """Also without a question mark, by its first word: only where the source marks questions (FAQ markup)."""
+    return asks(text) or (bool(_INTERROGATIVE.match(text.strip())) and len(text.split()) > 2)
+
+
+def title_from_filename(filename: str) -> str:
+    stem = PurePath(filename.replace("\\", "/")).stem
+    return re.sub(r"[_\s]+", " ", stem).strip() or filename
+
+
+def table_text(rows: list[list[str]]) -> str:
+    """A Markdown table; the first row is its header, short rows are filled up."""
+    rows = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(row)]
+    if not rows:
+        return ""
+    width = max(len(row) for row in rows)
+    lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in rows]
+    lines.insert(1, "|" + " --- |" * width)
+    return "\n".join(lines)
+
+
+def unreadable(detail: str, public_message: str) -> UnreadableDocumentError:
+    return UnreadableDocumentError(detail, public_message=public_message)

@@ -1,0 +1,188 @@
+"""Word documents (DOCX): headings by style, lists, tables.
+
+The archive is checked before anything is unpacked: its declared total size and its ratio (`zipfile` reads no more than an
+entry declares), and no part may declare a document type, so no entity can expand. Pictures, headers, footers, comments
+and deleted text are not read.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+from typing import Any
+
+import docx
+from django.conf import settings
+from django.utils.translation import gettext as _
+from docx.opc.exceptions import OpcError
+from lxml import etree
+
+from knowledge.models import SourceType
+from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text, unreadable
+
+_HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
+_LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+
+def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
+    _check_archive(data, filename=filename)
+    try:
+        document = docx.Document(io.BytesIO(data))
+        outline = _read(document)
+    except (
+        OpcError,
+        etree.LxmlError,
+        zipfile.BadZipFile,
+        zlib.error,
+        LookupError,
+        ValueError,
+        AttributeError,
+        OSError,
+        RecursionError,
+    ) as error:
+        raise _corrupt(filename, error) from error
+    title = document.core_properties.title or ""
+    return outline.finish(filename=filename, source_type=SourceType.DOCX, title=title)
+
+
+def _corrupt(filename: str, error: BaseException) -> Exception:
+    return unreadable(
+        f"{filename}: {type(error).__name__}: {error}",
+        _("Ce document Word est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
+    )
+
+
+def _check_archive(data: bytes, *, filename: str) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _check_sizes(entries, len(data), filename=filename)
+            if "word/document.xml" not in archive.namelist():
+                raise unreadable(
+                    f"{filename}: not a DOCX",
+                    _(
+                        "Cette archive n’est pas un document Word (.docx). "
+                        "Exportez le document en PDF, DOCX ou HTML."
+                    ),
+                )
+            _check_parts(archive, entries, filename=filename)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+        raise _corrupt(filename, error) from error
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) -> None:
+    unpacked = sum(entry.file_size for entry in entries)
+    too_dense = unpacked > packed * settings.MAX_UNPACK_RATIO
+    if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
+        raise unreadable(
+            f"{filename}: unpacks from {packed} to {unpacked} bytes",
+            _(
+                "Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression)."
+            )
+            % {"size": unpacked},
+        )
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise unreadable(
+            f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe.")
+        )
+
+
+def _check_parts(
+    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str
+) -> None:
+    for entry in entries:
+        if entry.filename.endswith((".xml", ".rels")):
+            content = archive.read(entry)
+            if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+                raise unreadable(
+                    f"{filename}: document type in {entry.filename}",
+                    _("Ce document Word contient des entités XML interdites : il est refusé."),
+                )
+
+
+def _read(document: Any) -> Outline:
+    outline = Outline()
+    items: list[str] = []
+    for part in document.iter_inner_content():
+        if hasattr(part, "rows"):
+            _flush(outline, items)
+            outline.add(_table(part), kind="table")
+            continue
+        text = clean_text(_text(part)).strip()
+        style = part.style.name if part.style is not None else ""
+        if text and _is_item(part, style):
+            items.append(f"{'  ' * _depth(part)}- {text}")
+            continue
+        _flush(outline, items)
+        _paragraph(outline, part, style, text)
+    _flush(outline, items)
+    return outline
+
+
+def _flush(outline: Outline, items: list[str]) -> None:
+    outline.add("\n".join(items), kind="list")
+    items.clear()
+
+
+def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
+    level = _heading_level(part, style)
+    if style == "Title" and not outline.title:
+        outline.heading(1, text)
+    elif level:
+        outline.heading(level, text)
+    else:
+        runs = [run for run in part.runs if run.text.strip()]
+        is_bold = bool(runs) and all(run.bold for run in runs) and "\n" not in text
+        outline.add(f"**{text}**" if text and is_bold else text)
+
+
+def _heading_level(part: Any, style: str) -> int:
+    if match := _HEADING_STYLE.match(style):
+        return int(match[1])
+    level = part._p.find(f"{_W}pPr/{_W}outlineLvl")
+    value = level.get(f"{_W}val", "9") if level is not None else "9"
+    return int(value) + 1 if value.isdigit() and int(value) < 6 else 0
+
+
+def _is_item(part: Any, style: str) -> bool:
+    numbered = part._p.find(f"{_W}pPr/{_W}numPr") is not None
+    return (numbered or bool(_LIST_STYLE.match(style))) and not _heading_level(part, style)
+
+
+def _depth(part: Any) -> int:
+    level = part._p.find(f"{_W}pPr/{_W}numPr/{_W}ilvl")
+    value = level.get(f"{_W}val", "0") if level is not None else "0"
+    return min(int(value), 5) if value.isdigit() else 0
+
+
+def _text(part: Any) -> str:
+    """The paragraph's text, hyperlinks and inserted text included, deleted text not."""
+    pieces: list[str] = []
+    for node in part._p.iter(f"{_W}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen"):
+        if any(parent.tag in (f"{_W}del", f"{_W}tabs") for parent in node.iterancestors()):
+            continue
+        match node.tag.removeprefix(_W):
+            case "t":
+                pieces.append(node.text or "")
+            case "tab":
+                pieces.append(" ")
+            case "br":
+                pieces.append("\n")
+            case _:
+                pieces.append("-")
+    return "".join(pieces)
+
+
+def _table(table: Any) -> str:
+    rows: list[list[str]] = []
+    for row in table.rows:
+        seen: list[Any] = []
+        cells: list[str] = []
+        for cell in row.cells:
+            # A merged cell is given once for every column that it spans.
+            if not any(cell._tc is other for other in seen):
+                seen.append(cell._tc)
+                cells.append(clean_text(cell.text).strip())
+        rows.append(cells)
+    return table_text(rows)

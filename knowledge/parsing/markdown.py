@@ -1,0 +1,160 @@
+"""Markdown: headings, paragraphs, lists, tables, code, front matter, `<details>`.
+
+The structure comes from the parser; the text of a block stays the source's, so that lists and tables keep their marks.
+A file whose paragraphs are single long lines, with titles and lists that carry no mark, is read as plain lines between its
+marked headings. Indented code is not recognised: in real files it is text that was indented by accident.
+"""
+
+import re
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from knowledge.models import SourceType
+from knowledge.parsing.base import (
+    Outline,
+    ParsedDocument,
+    bare_text,
+    clean_text,
+    outline_text,
+    seems_to_ask,
+)
+from knowledge.parsing.html import html_fragment_text
+from knowledge.parsing.text import (
+    add_plain_lines,
+    broken_at_margin,
+    decode_text,
+    join_lines,
+    margin_width,
+)
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_DETAILS = re.compile(
+    r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary>(.*?)</details>", re.DOTALL | re.IGNORECASE
+)
+_HELD = re.compile("\ue0f0(\\d+)\ue0f1")
+_BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
+#: Fewer unmarked lines than this say nothing about how the file is written.
+_ENOUGH_LINES = 12
+
+
+def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
+    text = clean_text(decode_text(data, filename=filename))
+    reader = _MarkdownReader()
+    front = _front_matter(text)
+    reader.outline.category = next(
+        (front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), ""
+    )
+    reader.read(_FRONT_MATTER.sub("", text, count=1))
+    title = next((front[key] for key in ("title", "titre") if front.get(key)), "")
+    return reader.outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
+
+
+def _front_matter(text: str) -> dict[str, str]:
+    """The plain `key: value` lines of the front matter; anything richer is not needed here."""
+    match = _FRONT_MATTER.match(text)
+    pairs = re.findall(r"^([^\W\d]\w*)[ \t]*:[ \t]*(.+?)[ \t]*$", match[1] if match else "", re.M)
+    return {key.lower(): value.strip("\"'") for key, value in pairs}
+
+
+class _MarkdownReader:
+    def __init__(self) -> None:
+        self.outline = Outline()
+        self._markdown = MarkdownIt("commonmark").enable("table").disable("code")
+        self._held: list[tuple[str, str]] = []
+        self._plain: list[str] = []
+        self._plain_mode = False
+        self._width = 0
+
+    def read(self, text: str) -> None:
+        text = _DETAILS.sub(self._hold, text)
+        lines = text.split("\n")
+        tokens = self._markdown.parse(text)
+        self._measure(tokens)
+        for index, token in enumerate(tokens):
+            if token.level == 0 and token.nesting >= 0 and token.map is not None:
+                inline = tokens[index + 1] if index + 1 < len(tokens) else None
+                self._token(token, inline, lines[token.map[0] : token.map[1]])
+        self._flush()
+
+    def _hold(self, match: re.Match[str]) -> str:
+        """Set a `<details>` aside: blank lines inside it would cut it in pieces."""
+        self._held.append((html_fragment_text(match[1]), match[2]))
+        return f"\n\n\ue0f0{len(self._held) - 1}\ue0f1\n\n"
+
+    def _measure(self, tokens: Sequence[Token]) -> None:
+        lines = [
+            line
+            for index, token in enumerate(tokens)
+            if token.type == "paragraph_open" and token.level == 0
+            for line in tokens[index + 1].content.split("\n")
+        ]
+        self._width = margin_width(lines)
+        self._plain_mode = len(lines) >= _ENOUGH_LINES and not broken_at_margin(lines)
+
+    def _token(self, token: Token, inline: Token | None, source: list[str]) -> None:
+        if token.type == "paragraph_open" and inline is not None:
+            self._paragraph(inline)
+            return
+        self._flush()
+        match token.type:
+            case "heading_open" if inline is not None:
+                self.outline.heading(int(token.tag[1]), _without_html(inline))
+            case "bullet_list_open" | "ordered_list_open":
+                self.outline.add(_trimmed(source), kind="list")
+            case "table_open":
+                self.outline.add(_trimmed(source), kind="table")
+            case "fence":
+                self.outline.add(_trimmed(source), kind="code")
+            case "blockquote_open":
+                self._quote(source)
+            case "html_block":
+                self.outline.add(html_fragment_text("\n".join(source)))
+
+    def _paragraph(self, inline: Token) -> None:
+        text = _without_html(inline)
+        if held := _HELD.fullmatch(text.strip()):
+            self._flush()
+            self._details(*self._held[int(held[1])])
+        elif self._plain_mode:
+            self._plain.extend(text.split("\n"))
+        else:
+            lines = join_lines(text.split("\n"), width=self._width)
+            self.outline.add("\n".join(re.sub(r"[ \t]+", " ", line.strip()) for line in lines))
+
+    def _details(self, summary: str, body: str) -> None:
+        inner = _MarkdownReader()
+        inner.read(body)
+        answer = outline_text(inner.outline)
+        if seems_to_ask(summary):
+            self.outline.add(answer, kind="qa", question=summary)
+        else:
+            self.outline.add(f"**{bare_text(summary)}**\n\n{answer}".strip("*\n "))
+
+    def _quote(self, source: list[str]) -> None:
+        text = "\n".join(re.sub(r"^\s{0,3}>\s?", "", line) for line in source).strip()
+        first = not self.outline.blocks and not self.outline.category
+        if first and self.outline.title and _BREADCRUMB.fullmatch(text):
+            self.outline.category = text.strip(" /›>»")
+            return
+        self._plain_mode, mode = False, self._plain_mode
+        self.outline.add(text)
+        self._plain_mode = mode
+
+    def _flush(self) -> None:
+        lines, self._plain = self._plain, []
+        add_plain_lines(self.outline, lines)
+
+
+def _without_html(inline: Token) -> str:
+    """The source of a run of text, without its HTML tags and the addresses of its images."""
+    text = re.sub(r"!\[([^\]]*)\]\([^)]*\)", r"\1", inline.content)
+    if any(child.type == "html_inline" for child in inline.children or ()):
+        text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE)
+        text = re.sub(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", "", text, flags=re.DOTALL)
+    return text
+
+
+def _trimmed(source: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in source).strip("\n")

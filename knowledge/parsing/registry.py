@@ -1,0 +1,114 @@
+"""The door of the parsers: bytes and a file name in, a `ParsedDocument` out.
+
+What a file *is* decides, not what it is called: a PDF named `.txt` is read as a PDF, a picture named `.pdf` is refused.
+Every bound (bytes, unpacked bytes, pages, characters) is enforced here or by the parser before it allocates; every
+refusal is an `UnreadableDocumentError` whose public message says why and what to do.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from knowledge.models import SourceType
+from knowledge.parsing.base import ParsedDocument, unreadable
+from knowledge.parsing.csv import parse_csv
+from knowledge.parsing.docx import parse_docx
+from knowledge.parsing.html import parse_html
+from knowledge.parsing.markdown import parse_markdown
+from knowledge.parsing.pdf import parse_pdf
+from knowledge.parsing.text import parse_text
+
+_SUFFIXES = {
+    ".md": SourceType.MARKDOWN,
+    ".markdown": SourceType.MARKDOWN,
+    ".txt": SourceType.TEXT,
+    ".text": SourceType.TEXT,
+    ".html": SourceType.HTML,
+    ".htm": SourceType.HTML,
+    ".xhtml": SourceType.HTML,
+    ".pdf": SourceType.PDF,
+    ".docx": SourceType.DOCX,
+    ".csv": SourceType.CSV,
+    ".tsv": SourceType.CSV,
+}
+SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
+
+_PARSERS: dict[SourceType, Callable[..., ParsedDocument]] = {
+    SourceType.MARKDOWN: parse_markdown,
+    SourceType.TEXT: parse_text,
+    SourceType.HTML: parse_html,
+    SourceType.PDF: parse_pdf,
+    SourceType.DOCX: parse_docx,
+    SourceType.CSV: parse_csv,
+}
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
+_HTML_START = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I
+)
+
+
+def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
+    """Read a file of any supported format; raise `UnreadableDocumentError` for anything else."""
+    if not data.strip():
+        raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
+    if len(data) > settings.MAX_DOCUMENT_BYTES:
+        raise unreadable(
+            f"{filename}: {len(data)} bytes",
+            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
+            % {"size": len(data), "limit": settings.MAX_DOCUMENT_BYTES},
+        )
+    parsed = _PARSERS[_source_type(data, filename=filename)](data, filename=filename)
+    characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
+    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+        raise unreadable(
+            f"{filename}: {characters} characters",
+            _("Ce document est trop long : %(count)d caractères, %(limit)d au plus.")
+            % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
+        )
+    return parsed
+
+
+def _source_type(data: bytes, *, filename: str) -> SourceType:
+    suffix = PurePath(filename.replace("\\", "/")).suffix.lower()
+    declared = _SUFFIXES.get(suffix)
+    if b"%PDF-" in data[:1024]:
+        return SourceType.PDF
+    if data.startswith(b"PK\x03\x04"):
+        return SourceType.DOCX
+    _refuse_known(data, filename=filename)
+    if declared is None:
+        raise unreadable(
+            f"{filename}: unsupported suffix",
+            _("Format non pris en charge (%(suffix)s). Formats acceptés : %(formats)s.")
+            % {"suffix": suffix or "?", "formats": ", ".join(sorted(SUPPORTED_SUFFIXES))},
+        )
+    if declared in (SourceType.PDF, SourceType.DOCX):
+        raise unreadable(
+            f"{filename}: not a {declared}",
+            _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.")
+            % {"suffix": suffix},
+        )
+    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _HTML_START.match(data[:4096]):
+        return SourceType.HTML
+    return declared
+
+
+def _refuse_known(data: bytes, *, filename: str) -> None:
+    if data.startswith(_OLE):
+        raise unreadable(
+            f"{filename}: OLE container",
+            _(
+                "Ce fichier est un document Office protégé par un mot de passe ou dans un ancien format "
+                "(.doc). Enregistrez-le en .docx sans mot de passe."
+            ),
+        )
+    is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    if is_picture and (b"\0" in data[:1024]):
+        raise unreadable(
+            f"{filename}: picture",
+            _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR)."),
+        )

@@ -1,0 +1,458 @@
+"""Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
+
+The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells this project's
+collections from others on the same server. It is read again before each query: another process may have moved the
+alias, and a wrong recipe must be an error, never a wrong answer. `prefix` is put before every name, collections and
+aliases alike, so that two installations or test runs can share a server. Vendor errors never leave this file.
+"""
+
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import numpy as np
+from django.core.checks import CheckMessage, Error, Warning
+
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import (
+    CollectionMissingError,
+    EmbeddingMismatchError,
+    KnowledgeError,
+    VectorStoreUnavailableError,
+)
+from knowledge.vectors.base import (
+    SCORE_DECIMALS,
+    CollectionInfo,
+    Condition,
+    Hit,
+    Payload,
+    PayloadFilter,
+    Point,
+    Vector,
+    VectorStore,
+)
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+T = TypeVar("T")
+
+IN_PROCESS = ":memory:"
+#: The metadata key under which a collection says that it is ours, and with which recipe.
+_METADATA = "repondant"
+#: Payload fields that filters use; a server looks them up in an index.
+_INDEXED_FIELDS = ("category", "chunk_category", "document_id", "type")
+_WRITE_BATCH = 256
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_PLAIN_KEY = re.compile(r"[\w-]+")
+
+
+class QdrantVectorStore(VectorStore):
+    def __init__(
+        self, *, url: str, api_key: str = "", timeout: float = 10, prefix: str = ""
+    ) -> None:
+        self._url = url
+        self._api_key = api_key
+        self._timeout = timeout
+        self._prefix = prefix
+        self._client: QdrantClient | None = None
+        self._connecting = threading.Lock()
+        # The in-process mode loses updates when two threads use it at once.
+        self._turn = threading.Lock() if url == IN_PROCESS else nullcontext()
+
+    def ensure(self, collection: str, recipe: Recipe) -> None:
+        try:
+            stored = self._recipe(collection)
+        except CollectionMissingError:
+            self._create(collection, recipe)
+            # Read back, not assumed: another process may have created it first, with its own recipe.
+            stored = self._recipe(collection)
+        self._require_recipe(collection, stored, recipe)
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        from qdrant_client import models
+
+        rows = self._unit_rows(collection, self._recipe(collection), [p.vector for p in points])
+        structs = {
+            _id(point.id): models.PointStruct(
+                id=_id(point.id), vector=row.tolist(), payload=dict(point.payload)
+            )
+            for point, row in zip(points, rows, strict=True)
+        }
+        for batch in _batches(list(structs.values())):
+            self._write(collection, batch)
+
+    def query(
+        self,
+        collection: str,
+        vector: Vector,
+        *,
+        recipe: Recipe,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Hit]:
+        self._require_recipe(collection, self._recipe(collection), recipe)
+        asked = self._unit_rows(collection, recipe, [vector])[0]
+        if limit <= 0:
+            return []
+        found = self._nearest(collection, asked, limit, payload_filter, min_score)
+        floor = -2.0 if min_score is None else min_score
+        hits = [
+            Hit(str(point.id), _cosine(point.score), point.payload or {})
+            for point in found
+            if _cosine(point.score) >= floor
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
+        wanted = list({_id(point_id) for point_id in ids})
+        if not wanted:
+            self._recipe(collection)
+        points: dict[str, Point] = {}
+        for batch in _batches(wanted):
+            points.update((point.id, point) for point in self._read(collection, batch))
+        return points
+
+    def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
+        self._recipe(collection)
+        return self._scroll(collection, batch_size)
+
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        from qdrant_client import models
+
+        wanted = list({_id(point_id) for point_id in ids})
+        if not wanted:
+            self._recipe(collection)
+        for batch in _batches(wanted):
+            self._remove(collection, models.PointIdsList(points=list(batch)))
+
+    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None:
+        from qdrant_client import models
+
+        kept = _filter(payload_filter) or models.Filter()
+        self._remove(collection, models.FilterSelector(filter=kept))
+
+    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
+        counted = self._call(
+            lambda client: client.count(
+                self._name(collection), count_filter=_filter(payload_filter), exact=True
+            )
+        )
+        return counted.count
+
+    def info(self, collection: str) -> CollectionInfo:
+        name = self.resolve_alias(collection) or collection
+        aliases = self._aliases()
+        return CollectionInfo(
+            name=name,
+            recipe=self._recipe(name),
+            points=self.count(name),
+            aliases=tuple(sorted(alias for alias, target in aliases.items() if target == name)),
+        )
+
+    def collections(self) -> list[CollectionInfo]:
+        found = self._call(lambda client: client.get_collections()).collections
+        names = [c.name.removeprefix(self._prefix) for c in found if self._is_named_by_us(c.name)]
+        aliases = self._aliases()
+        infos: list[CollectionInfo] = []
+        for name in sorted(names):
+            try:
+                recipe = self._read_recipe(name)
+                if recipe is None:
+                    continue
+                points = self.count(name)
+            except CollectionMissingError:
+                continue  # dropped by another process since the list was made
+            own = tuple(sorted(alias for alias, target in aliases.items() if target == name))
+            infos.append(CollectionInfo(name, recipe, points, own))
+        return infos
+
+    def point_alias(self, alias: str, collection: str) -> None:
+        from qdrant_client import models
+
+        aliases = self._aliases()
+        target = aliases.get(collection, collection)
+        self._recipe(target)
+        create = models.CreateAlias(
+            collection_name=self._name(target), alias_name=self._name(alias)
+        )
+        operations: list[Any] = [models.CreateAliasOperation(create_alias=create)]
+        if alias in aliases:
+            delete = models.DeleteAlias(alias_name=self._name(alias))
+            operations.insert(0, models.DeleteAliasOperation(delete_alias=delete))
+        self._call(lambda client: client.update_collection_aliases(operations))
+
+    def resolve_alias(self, alias: str) -> str | None:
+        return self._aliases().get(alias)
+
+    def drop(self, collection: str) -> None:
+        name = self.resolve_alias(collection) or collection
+        try:
+            self._call(lambda client: client.delete_collection(self._name(name)))
+        except CollectionMissingError:
+            return
+
+    def ping(self) -> None:
+        self._call(lambda client: client.get_collections())
+
+    def check(self) -> list[CheckMessage]:
+        if self._url == IN_PROCESS:
+            return []
+        parts = urlsplit(self._url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return [
+                Error(
+                    f"QDRANT_URL={self._url!r} is not an http or https address.",
+                    hint="For example http://127.0.0.1:6333",
+                    id="knowledge.E010",
+                )
+            ]
+        if self._api_key and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            return [
+                Warning(
+                    "QDRANT_API_KEY is sent over an unencrypted connection.",
+                    hint="Use an https address in QDRANT_URL.",
+                    id="knowledge.W010",
+                )
+            ]
+        return []
+
+    def _write(self, collection: str, batch: "Sequence[models.PointStruct]") -> None:
+        self._call(lambda client: client.upsert(self._name(collection), batch, wait=True))
+
+    def _nearest(
+        self,
+        collection: str,
+        vector: Vector,
+        limit: int,
+        payload_filter: PayloadFilter | None,
+        min_score: float | None,
+    ) -> "list[models.ScoredPoint]":
+        """At least the `limit` best points, and all that tie with the last of them (the engine breaks ties anyhow)."""
+
+        def ask(client: "QdrantClient") -> "list[models.ScoredPoint]":
+            response = client.query_points(
+                self._name(collection),
+                query=vector.tolist(),
+                query_filter=_filter(payload_filter),
+                limit=wanted,
+                with_payload=True,
+                # Lower by more than the rounding; the caller compares rounded scores.
+                score_threshold=None if min_score is None else min_score - 1e-5,
+            )
+            return response.points
+
+        wanted = limit + 1
+        while True:
+            found = self._call(ask)
+            if len(found) < wanted or _cosine(found[-1].score) != _cosine(found[limit - 1].score):
+                return found
+            wanted *= 2
+
+    def _read(self, collection: str, ids: Sequence[str]) -> list[Point]:
+        records = self._call(
+            lambda client: client.retrieve(
+                self._name(collection), ids, with_payload=True, with_vectors=True
+            )
+        )
+        return [_point(record) for record in records]
+
+    def _remove(self, collection: str, selector: Any) -> None:
+        self._call(lambda client: client.delete(self._name(collection), selector, wait=True))
+
+    def _scroll(self, collection: str, batch_size: int) -> Iterator[list[Point]]:
+        offset: Any = None
+
+        def ask(client: "QdrantClient") -> "tuple[list[models.Record], Any]":
+            return client.scroll(
+                self._name(collection),
+                limit=batch_size,
+                offset=offset,
+                with_payload=True,
+                with_vectors=True,
+            )
+
+        while True:
+            records, offset = self._call(ask)
+            if records:
+                yield [_point(record) for record in records]
+            if offset is None:
+                return
+
+    def _create(self, collection: str, recipe: Recipe) -> None:
+        from qdrant_client import models
+
+        try:
+            self._call(
+                lambda client: client.create_collection(
+                    self._name(collection),
+                    vectors_config=models.VectorParams(
+                        size=recipe.dimensions, distance=models.Distance.COSINE
+                    ),
+                    metadata={_METADATA: {"recipe": recipe.as_json(), "prefix": self._prefix}},
+                )
+            )
+        except _NameTakenError:
+            return
+        if self._url == IN_PROCESS:
+            return  # there it would only warn that indexes have no effect
+        for field in _INDEXED_FIELDS:
+            self._index(collection, field)
+
+    def _index(self, collection: str, field: str) -> None:
+        from qdrant_client import models
+
+        self._call(
+            lambda client: client.create_payload_index(
+                self._name(collection), field, models.PayloadSchemaType.KEYWORD, wait=True
+            )
+        )
+
+    def _recipe(self, collection: str) -> Recipe:
+        recipe = self._read_recipe(collection)
+        if recipe is None:
+            raise EmbeddingMismatchError(
+                f"Collection {collection!r} has no recipe: it was made by another program, or by a Qdrant server "
+                "older than 1.16, which keeps no metadata."
+            )
+        return recipe
+
+    def _read_recipe(self, collection: str) -> Recipe | None:
+        """The recipe of a collection of ours, `None` for somebody else's."""
+        found = self._call(lambda client: client.get_collection(self._name(collection)))
+        ours = (found.config.metadata or {}).get(_METADATA)
+        if ours is None or ours["prefix"] != self._prefix:
+            return None
+        return Recipe.from_json(ours["recipe"])
+
+    def _aliases(self) -> dict[str, str]:
+        found = self._call(lambda client: client.get_aliases()).aliases
+        return {
+            alias.alias_name.removeprefix(self._prefix): alias.collection_name.removeprefix(
+                self._prefix
+            )
+            for alias in found
+            if self._is_named_by_us(alias.alias_name)
+        }
+
+    def _is_named_by_us(self, name: str) -> bool:
+        return name.startswith(self._prefix)
+
+    def _name(self, name: str) -> str:
+        return self._prefix + name
+
+    def _call(self, work: "Callable[[QdrantClient], T]") -> T:
+        with _translated(), self._turn:
+            return work(self._connected())
+
+    def _connected(self) -> "QdrantClient":
+        with self._connecting:
+            if self._client is None:
+                from qdrant_client import QdrantClient
+
+                if self._url == IN_PROCESS:
+                    self._client = QdrantClient(location=IN_PROCESS)
+                else:
+                    self._client = QdrantClient(
+                        url=self._url,
+                        # The client would choose Qdrant's own port where the address names none.
+                        port=urlsplit(self._url).port or _default_port(self._url),
+                        api_key=self._api_key or None,
+                        timeout=max(1, round(self._timeout)),
+                        # It would ask the server, and warn on standard error, before the first call.
+                        check_compatibility=False,
+                    )
+            return self._client
+
+
+class _NameTakenError(KnowledgeError):
+    """The name is in use, by a collection or an alias."""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    from qdrant_client.common.client_exceptions import QdrantException
+    from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
+
+    try:
+        yield
+    except UnexpectedResponse as error:
+        raise _from_response(error.status_code, str(error)) from error
+    except (ApiException, QdrantException) as error:
+        source = getattr(error, "source", error)
+        raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {source}") from error
+    except ValueError as error:
+        # The in-process mode and the client's own validation have one class for everything.
+        raise _from_message(str(error)) from error
+
+
+def _from_response(status: int | None, text: str) -> KnowledgeError:
+    lowered = text.lower()
+    if status == 404:
+        return CollectionMissingError(text)
+    if status == 409 or (status == 400 and "already exists" in lowered):
+        return _NameTakenError(text)
+    if status == 400 and "dimension" in lowered:
+        return EmbeddingMismatchError(text)
+    return VectorStoreUnavailableError(text)
+
+
+def _from_message(text: str) -> KnowledgeError:
+    if "not found" in text:
+        return CollectionMissingError(text)
+    if "already exists" in text:
+        return _NameTakenError(text)
+    return KnowledgeError(text)
+
+
+def _default_port(url: str) -> int:
+    """HTTPS means a proxy or a managed cluster in front; plain HTTP a Qdrant server itself."""
+    return 443 if urlsplit(url).scheme == "https" else 6333
+
+
+def _id(point_id: str) -> str:
+    try:
+        return str(uuid.UUID(point_id))
+    except ValueError as error:
+        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
+
+
+def _cosine(score: float) -> float:
+    return round(min(1.0, max(-1.0, score)), SCORE_DECIMALS) + 0.0
+
+
+def _point(record: "models.Record") -> Point:
+    payload: Payload = record.payload or {}
+    return Point(str(record.id), np.asarray(record.vector, dtype=np.float32), payload)
+
+
+def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
+    from qdrant_client import models
+
+    if payload_filter is None or not payload_filter.keys:
+        return None
+
+    def matching(conditions: Sequence[Condition]) -> list[Any] | None:
+        return [
+            models.FieldCondition(
+                key=c.key if _PLAIN_KEY.fullmatch(c.key) else f'"{c.key}"',
+                match=models.MatchValue(value=c.value),
+            )
+            for c in conditions
+        ] or None
+
+    return models.Filter(
+        must=matching(payload_filter.all_of),
+        should=matching(payload_filter.any_of),
+        must_not=matching(payload_filter.none_of),
+    )
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _WRITE_BATCH):
+        yield items[start : start + _WRITE_BATCH]

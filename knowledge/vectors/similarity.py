@@ -1,0 +1,265 @@
+"""Exact search by cosine over rows in memory: pure numpy, no ORM, no network.
+
+A `Matrix` holds unit rows by key, and for some payload fields the value of each row (a *column*), so that a filter
+is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only ever
+appended (an overwritten or removed row is marked dead in a new mask, and dropped when the dead are many), so they
+need no lock. Writers are serialised by the matrix. Callers keep the rows of unit length; nothing here checks it.
+"""
+
+import json
+import threading
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from knowledge.vectors.base import (
+    SCORE_DECIMALS,
+    Condition,
+    Json,
+    PayloadFilter,
+    Vector,
+    scalar_kind,
+)
+
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
+
+
+class Key(Hashable, Protocol):
+    """What identifies a row: hashable, and ordered because ties go by key."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+K = TypeVar("K", bound=Key)
+
+#: How far float32 products may be from the cosines that decide the order.
+_SLACK = np.float32(5e-6)
+#: Below this share of matching rows, gathering them is faster than a product over all.
+_SPARSE = 4
+#: Dead rows are dropped when they are more than the living and more than this.
+_DEAD_ROWS = 1_024
+_NO_VALUE = -1
+
+
+class _Column:
+    """One payload field of every row as integer codes; equal values share a code."""
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: Codes = np.full(capacity, _NO_VALUE, dtype=np.int32)
+        self._code_of: dict[tuple[type | None, object], int] = {}
+        # A list matches by any element, so one element can have several codes.
+        self._codes_with: dict[tuple[type | None, object], tuple[int, ...]] = {}
+
+    def encode(self, value: Json) -> int:
+        if isinstance(value, list):
+            return self._code((list, json.dumps(value)), value)
+        kind = scalar_kind(value)
+        return _NO_VALUE if kind is None else self._code((kind, value), [value])
+
+    def _code(self, identity: tuple[type | None, object], elements: Iterable[Json]) -> int:
+        known = self._code_of.get(identity)
+        if known is not None:
+            return known
+        code = self._code_of[identity] = len(self._code_of)
+        kinds = ((scalar_kind(element), element) for element in elements)
+        for kind, element in {(k, e) for k, e in kinds if k is not None}:
+            found = (kind, element)
+            self._codes_with[found] = (*self._codes_with.get(found, ()), code)
+        return code
+
+    def codes_with(self, value: str | int | bool) -> tuple[int, ...]:
+        return self._codes_with.get((scalar_kind(value), value), ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot(Generic[K]):
+    """A state of a matrix that stays as it is; safe to read from any thread."""
+
+    keys: Sequence[K]
+    rows: Vector
+    live: int
+    _alive: Mask | None = None
+    _columns: Mapping[str, tuple[_Column, Codes]] = field(default_factory=dict)
+
+    def has_columns(self, keys: Collection[str]) -> bool:
+        return all(key in self._columns for key in keys)
+
+    def mask(self, payload_filter: PayloadFilter) -> Mask:
+        """Which rows match; the columns of the filter's keys must be there."""
+        kept = np.ones(len(self.rows), dtype=np.bool_)
+        for condition in payload_filter.all_of:
+            kept &= self._matching(condition)
+        if payload_filter.any_of:
+            either = np.zeros(len(self.rows), dtype=np.bool_)
+            for condition in payload_filter.any_of:
+                either |= self._matching(condition)
+            kept &= either
+        for condition in payload_filter.none_of:
+            kept &= ~self._matching(condition)
+        return kept
+
+    def top(
+        self,
+        vector: Vector,
+        *,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[tuple[K, float]]:
+        """The `limit` best keys with their cosines to the unit `vector`, best first, ties by key."""
+        if limit <= 0 or not self.live:
+            return []
+        rows, scores = self._scores(vector, payload_filter)
+        near = _at_least_as_good(scores, limit)
+        found = near if rows is None else rows[near]
+        # Recomputed row by row in double precision: equal rows score equally wherever they stand.
+        exact = np.einsum("ij,j->i", self.rows[found].astype(np.float64), vector.astype(np.float64))
+        rounded = np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0
+        floor = -2.0 if min_score is None else min_score
+        ranked = sorted(
+            (-score, self.keys[row])
+            for score, row in zip(rounded.tolist(), found.tolist(), strict=True)
+            if score >= floor
+        )
+        return [(key, -negated) for negated, key in ranked[:limit]]
+
+    def _scores(
+        self, vector: Vector, payload_filter: PayloadFilter | None
+    ) -> tuple[npt.NDArray[np.intp] | None, Vector]:
+        """The scores of the rows that count, and their positions (`None`: all rows, in order)."""
+        kept = self._alive
+        if payload_filter is not None:
+            matching = self.mask(payload_filter)
+            kept = matching if kept is None else matching & kept
+        if kept is None:
+            return None, self.rows @ vector
+        positions = np.flatnonzero(kept)
+        if len(positions) * _SPARSE < len(self.rows):
+            return positions, self.rows[positions] @ vector
+        return positions, (self.rows @ vector)[positions]
+
+    def _matching(self, condition: Condition) -> Mask:
+        column, codes = self._columns[condition.key]
+        wanted = column.codes_with(condition.value)
+        if not wanted:
+            return np.zeros(len(codes), dtype=np.bool_)
+        return codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+
+
+class Matrix(Generic[K]):
+    """Rows that can be replaced and removed by key, with lock-free snapshots for readers."""
+
+    def __init__(self, dimensions: int, *, capacity: int = 0) -> None:
+        self._lock = threading.Lock()
+        self._dimensions = dimensions
+        self._store: Vector = np.empty((capacity, dimensions), dtype=np.float32)
+        self._keys: list[K] = []
+        self._row_of: dict[K, int] = {}
+        self._alive: Mask | None = None
+        self._columns: dict[str, _Column] = {}
+        self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
+
+    @property
+    def column_keys(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    @property
+    def nbytes(self) -> int:
+        return self._store.nbytes + sum(column.codes.nbytes for column in self._columns.values())
+
+    def snapshot(self) -> Snapshot[K]:
+        return self._snapshot
+
+    def apply(
+        self,
+        *,
+        keys: Sequence[K],
+        rows: Vector,
+        removed: Iterable[K] = (),
+        columns: Mapping[str, Sequence[Json]] | None = None,
+    ) -> None:
+        """Remove, then add or replace rows (keys are distinct); readers see all of it or nothing.
+
+        `columns` gives the rows' values for every column that the matrix has.
+        """
+        with self._lock:
+            start = len(self._keys)
+            end = start + len(keys)
+            self._bury([*removed, *keys], end)
+            self._grow(end)
+            self._store[start:end] = rows
+            for name, column in self._columns.items():
+                values = (columns or {})[name]
+                column.codes[start:end] = [column.encode(value) for value in values]
+            self._keys.extend(keys)
+            self._row_of.update(zip(keys, range(start, end), strict=True))
+            self._compact()
+            self._publish()
+
+    def add_column(self, name: str, values: Mapping[K, Json]) -> None:
+        """Hold the field `name` of every row from now on; a key without value matches nothing."""
+        with self._lock:
+            column = _Column(len(self._store))
+            for key, value in values.items():
+                row = self._row_of.get(key)
+                if row is not None:
+                    column.codes[row] = column.encode(value)
+            self._columns[name] = column
+            self._publish()
+
+    def _bury(self, keys: Iterable[K], size: int) -> None:
+        """Mark the rows of `keys` dead in a mask of `size`, made anew so that snapshots keep theirs."""
+        dead = [row for key in keys if (row := self._row_of.pop(key, None)) is not None]
+        if not dead and self._alive is None:
+            return
+        alive = np.ones(size, dtype=np.bool_)
+        if self._alive is not None:
+            alive[: len(self._alive)] = self._alive
+        alive[dead] = False
+        self._alive = alive
+
+    def _grow(self, size: int) -> None:
+        if size <= len(self._store):
+            return
+        capacity = max(size, 2 * len(self._store))
+        store = np.empty((capacity, self._dimensions), dtype=np.float32)
+        store[: len(self._keys)] = self._store[: len(self._keys)]
+        self._store = store
+        for column in self._columns.values():
+            codes = np.full(capacity, _NO_VALUE, dtype=np.int32)
+            codes[: len(self._keys)] = column.codes[: len(self._keys)]
+            column.codes = codes
+
+    def _compact(self) -> None:
+        dead = len(self._keys) - len(self._row_of)
+        if self._alive is None or dead <= max(_DEAD_ROWS, len(self._row_of)):
+            return
+        kept = np.flatnonzero(self._alive)
+        self._store = self._store[kept]
+        self._keys = [self._keys[row] for row in kept.tolist()]
+        self._row_of = {key: row for row, key in enumerate(self._keys)}
+        for column in self._columns.values():
+            column.codes = column.codes[kept]
+        self._alive = None
+
+    def _publish(self) -> None:
+        size = len(self._keys)
+        self._snapshot = Snapshot(
+            self._keys,
+            self._store[:size],
+            len(self._row_of),
+            self._alive,
+            {name: (column, column.codes[:size]) for name, column in self._columns.items()},
+        )
+
+
+def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
+    """The positions of the `limit` highest scores, and of all that may tie with the last of them."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.flatnonzero(scores >= last - _SLACK)

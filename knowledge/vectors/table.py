@@ -1,0 +1,594 @@
+"""The embedded vector store: points in Django's database, exact search over a matrix in memory.
+
+Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`.
+So versions of a collection commit in their order, and a reader that has seen version n misses nothing by reading the
+rows above n. A write inside a caller's transaction joins it: the points share the fate of the row that owns them.
+
+A process keeps one matrix for each collection it reads, made of committed rows only. A transaction that has written
+to a collection itself reads the committed matrix with its own rows laid over it, and leaves nothing behind when it
+is rolled back. The one backend that touches the ORM: call it where the database may be used.
+"""
+
+import json
+import logging
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, models, transaction
+from django.db.models import Count, Max, Q
+from django.utils.translation import gettext as _
+
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import (
+    CollectionMissingError,
+    KnowledgeError,
+    VectorStoreUnavailableError,
+)
+from knowledge.models import VectorAlias, VectorCollection, VectorPoint
+from knowledge.vectors.base import (
+    CollectionInfo,
+    Hit,
+    Json,
+    PayloadFilter,
+    Point,
+    Vector,
+    VectorStore,
+)
+from knowledge.vectors.similarity import Matrix, Snapshot
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
+_ID_BATCH = 500
+#: Rows taken at once from the database while a matrix is loaded.
+_LOAD_BATCH = 2_000
+_FLOAT32 = np.dtype("<f4")
+_NEVER = -1
+#: A path that SQLite accepts and that is of no interest.
+_NO_PATH = "$.none"
+
+
+class _PayloadFields(models.Func):
+    """The values of some payload keys as a JSON array: they are read without the rest of the payload.
+
+    (Django's own key transform gives the string "1" and the number 1 alike on SQLite.)
+    """
+
+    output_field = models.JSONField()
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.payload_keys = tuple(keys)
+        super().__init__(models.F("payload"))
+
+    def as_sqlite(
+        self, compiler: Any, connection: Any, **_context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        column, params = compiler.compile(self.source_expressions[0])
+        # Escaped as Django escapes what it stores: older SQLites compare labels byte by byte.
+        paths = [f"$.{json.dumps(key)}" for key in self.payload_keys]
+        # A single path would give a bare value; with a second one the answer is always an array.
+        marks = ", ".join(["%s"] * (len(paths) + 1))
+        return f"JSON_EXTRACT({column}, {marks})", (*params, *paths, _NO_PATH)
+
+    def as_postgresql(
+        self, compiler: Any, connection: Any, **_context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        column, params = compiler.compile(self.source_expressions[0])
+        parts = ", ".join([f"{column} -> %s"] * len(self.payload_keys))
+        values = tuple(value for key in self.payload_keys for value in (*params, key))
+        return f"JSONB_BUILD_ARRAY({parts})", values
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A collection as one query found it."""
+
+    pk: int
+    uuid: uuid.UUID
+    name: str
+    recipe: Recipe
+    version: int
+    purged_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """The rows of a collection above some version: which ids they replace or remove, and what stands now."""
+
+    removed: list[uuid.UUID]
+    keys: list[uuid.UUID]
+    rows: Vector
+    columns: dict[str, list[Json]]
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A collection's matrix in this process and the version it has reached; both change under the lock."""
+
+    matrix: Matrix[uuid.UUID]
+    seen: int = _NEVER
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class _MatrixCache:
+    """The matrices of this process, least recently used first, within a budget of bytes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._followed: OrderedDict[uuid.UUID, _Followed] = OrderedDict()
+        self._warned: set[uuid.UUID] = set()
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def get(self, state: _State) -> _Followed:
+        with self._lock:
+            followed = self._followed.get(state.uuid)
+            if followed is None:
+                followed = self._followed[state.uuid] = _Followed(Matrix(state.recipe.dimensions))
+            self._followed.move_to_end(state.uuid)
+            return followed
+
+    def trim(self) -> None:
+        """Forget matrices until the budget holds; the one used last always stays."""
+        with self._lock:
+            total = sum(followed.matrix.nbytes for followed in self._followed.values())
+            while total > settings.TABLE_STORE_CACHE_BYTES and len(self._followed) > 1:
+                total -= self._followed.popitem(last=False)[1].matrix.nbytes
+
+    def first_warning(self, collection: uuid.UUID) -> bool:
+        with self._lock:
+            fresh = collection not in self._warned
+            self._warned.add(collection)
+            return fresh
+
+
+#: One for all instances: two aliases of the table must not hold every vector twice.
+_matrices = _MatrixCache()
+
+
+class _Uncommitted:
+    """Marks a collection as written by the open transaction, by standing among its commit hooks.
+
+    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit:
+    the mark lives exactly as long as the rows that only this connection sees.
+    """
+
+    def __init__(self, collection: uuid.UUID) -> None:
+        self.collection = collection
+
+    def __call__(self) -> None:
+        """Nothing to do at commit."""
+
+    @staticmethod
+    def covers(collection: uuid.UUID) -> bool:
+        hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
+        return any(
+            isinstance(hook[1], _Uncommitted) and hook[1].collection == collection for hook in hooks
+        )
+
+
+class TableVectorStore(VectorStore):
+    def ensure(self, collection: str, recipe: Recipe) -> None:
+        with _translated(), transaction.atomic():
+            state = _find(collection)
+            if state is None:
+                VectorCollection.objects.get_or_create(
+                    name=collection, defaults={"recipe": recipe.as_json()}
+                )
+                state = _state(collection)
+            self._require_recipe(collection, state.recipe, recipe)
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        with _writing(collection) as row:
+            # The last of several points with one id wins, as if they had been written one after the other.
+            last = {_uuid(point.id): point for point in points}
+            recipe = Recipe.from_json(row.recipe)
+            vectors = self._unit_rows(collection, recipe, [p.vector for p in last.values()])
+            VectorPoint.objects.bulk_create(
+                [
+                    VectorPoint(
+                        collection_id=row.pk,
+                        point_id=point_id,
+                        version=row.version,
+                        payload=dict(point.payload),
+                        vector=vector.astype(_FLOAT32).tobytes(),
+                    )
+                    for (point_id, point), vector in zip(last.items(), vectors, strict=True)
+                ],
+                update_conflicts=True,
+                unique_fields=["collection", "point_id"],
+                update_fields=["version", "deleted", "payload", "vector"],
+            )
+
+    def query(
+        self,
+        collection: str,
+        vector: Vector,
+        *,
+        recipe: Recipe,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Hit]:
+        with _translated():
+            state = _state(collection)
+            self._require_recipe(collection, state.recipe, recipe)
+            asked = self._unit_rows(collection, recipe, [vector])[0]
+            filtered = None if payload_filter is None or not payload_filter.keys else payload_filter
+            keys = filtered.keys if filtered else frozenset()
+
+            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
+                return snapshot.top(
+                    asked, limit=count, payload_filter=filtered, min_score=min_score
+                )
+
+            if _Uncommitted.covers(state.uuid):
+                found = _top_with_own_writes(state, keys, best, limit)
+            else:
+                found = best(_committed(state, keys), limit)
+            return _hits(state, found)
+
+    def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
+        with _translated():
+            state = _state(collection)
+            wanted = {_uuid(point_id) for point_id in ids}
+            return {
+                point.id: point
+                for batch in _batches(wanted, _ID_BATCH)
+                for point in _points(_live(state).filter(point_id__in=batch))
+            }
+
+    def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
+        with _translated():
+            state = _state(collection)
+        return self._scroll(state, batch_size)
+
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        with _writing(collection) as row:
+            _bury(row, {_uuid(point_id) for point_id in ids})
+
+    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None:
+        with _writing(collection) as row:
+            _bury(row, _matching(row.pk, payload_filter))
+
+    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
+        with _translated():
+            state = _state(collection)
+            if payload_filter is None or not payload_filter.keys:
+                return _live(state).count()
+            return sum(1 for _id in _matching(state.pk, payload_filter))
+
+    def info(self, collection: str) -> CollectionInfo:
+        with _translated():
+            state = _state(collection)
+            aliases = VectorAlias.objects.filter(collection_id=state.pk).order_by("name")
+            return CollectionInfo(
+                name=state.name,
+                recipe=state.recipe,
+                points=_live(state).count(),
+                aliases=tuple(aliases.values_list("name", flat=True)),
+            )
+
+    def collections(self) -> list[CollectionInfo]:
+        with _translated():
+            sizes = dict(
+                VectorPoint.objects.filter(deleted=False)
+                .values_list("collection")
+                .annotate(points=Count("pk"))
+            )
+            rows = VectorCollection.objects.order_by("name").prefetch_related("aliases")
+            return [
+                CollectionInfo(
+                    name=row.name,
+                    recipe=Recipe.from_json(row.recipe),
+                    points=sizes.get(row.pk, 0),
+                    aliases=tuple(sorted(alias.name for alias in row.aliases.all())),
+                )
+                for row in rows
+            ]
+
+    def point_alias(self, alias: str, collection: str) -> None:
+        with _translated(), transaction.atomic():
+            if VectorCollection.objects.filter(name=alias).exists():
+                raise KnowledgeError(f"{alias!r} is a collection and cannot be an alias.")
+            VectorAlias.objects.update_or_create(
+                name=alias, defaults={"collection_id": _state(collection).pk}
+            )
+
+    def resolve_alias(self, alias: str) -> str | None:
+        with _translated():
+            names = VectorAlias.objects.filter(name=alias).values_list(
+                "collection__name", flat=True
+            )
+            return names.first()
+
+    def drop(self, collection: str) -> None:
+        with _translated(), transaction.atomic():
+            state = _find(collection)
+            if state is not None:
+                # The lock first, as every writer does, so that the two never wait for each other.
+                list(VectorCollection.objects.select_for_update().filter(pk=state.pk))
+                VectorCollection.objects.filter(pk=state.pk).delete()
+
+    def ping(self) -> None:
+        with _translated(), connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    def advice(self) -> list[str]:
+        return [
+            _(
+                "La collection %(name)s compte %(points)d points ; au-delà de %(limit)d, installez Qdrant "
+                "(QDRANT_URL) puis lancez migrate_vectors --from table --to qdrant."
+            )
+            % {
+                "name": info.name,
+                "points": info.points,
+                "limit": settings.TABLE_STORE_COMFORTABLE_POINTS,
+            }
+            for info in self.collections()
+            if info.points > settings.TABLE_STORE_COMFORTABLE_POINTS
+        ]
+
+    def _scroll(self, state: _State, batch_size: int) -> Iterator[list[Point]]:
+        rows = _live(state).order_by("point_id")
+        after: uuid.UUID | None = None
+        while True:
+            page = rows if after is None else rows.filter(point_id__gt=after)
+            with _translated():
+                batch = _points(page[:batch_size])
+            if batch:
+                yield batch
+            if len(batch) < batch_size:
+                return
+            after = uuid.UUID(batch[-1].id)
+
+
+# Reading collections.
+
+
+def _find(collection: str) -> _State | None:
+    """The collection of this name or alias, in one query."""
+    aliased = VectorAlias.objects.filter(name=collection).values("collection_id")
+    row = (
+        VectorCollection.objects.filter(Q(name=collection) | Q(pk__in=aliased))
+        .values_list("pk", "uuid", "name", "recipe", "version", "purged_version")
+        .first()
+    )
+    if row is None:
+        return None
+    pk, identity, name, recipe, version, purged = row
+    return _State(pk, identity, name, Recipe.from_json(recipe), version, purged)
+
+
+def _state(collection: str) -> _State:
+    state = _find(collection)
+    if state is None:
+        raise CollectionMissingError(f"There is no collection or alias {collection!r}.")
+    return state
+
+
+def _live(state: _State) -> models.QuerySet[VectorPoint]:
+    return VectorPoint.objects.filter(collection_id=state.pk, deleted=False)
+
+
+def _points(rows: models.QuerySet[VectorPoint]) -> list[Point]:
+    return [
+        Point(str(point_id), np.frombuffer(vector, dtype=_FLOAT32).astype(np.float32), payload)
+        for point_id, vector, payload in rows.values_list("point_id", "vector", "payload")
+    ]
+
+
+def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float]]) -> list[Hit]:
+    """The found points with their payloads; one that was deleted a moment ago is left out."""
+    payloads: dict[uuid.UUID, Any] = {}
+    for batch in _batches((key for key, _score in found), _ID_BATCH):
+        rows = _live(state).filter(point_id__in=batch)
+        payloads.update(rows.values_list("point_id", "payload"))
+    return [Hit(str(key), score, payloads[key]) for key, score in found if key in payloads]
+
+
+def _fields(rows: models.QuerySet[VectorPoint], keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """(point_id, [value of each key]) of each row, without its vector or the rest of its payload."""
+    found = rows.annotate(fields=_PayloadFields(keys)).values_list("point_id", "fields")
+    return iter(found.iterator(chunk_size=_LOAD_BATCH))
+
+
+def _matching(collection_pk: int, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
+    keys = sorted(payload_filter.keys)
+    rows = VectorPoint.objects.filter(collection_id=collection_pk, deleted=False)
+    if not keys:
+        yield from rows.values_list("point_id", flat=True)
+        return
+    for point_id, values in _fields(rows, keys):
+        if payload_filter.matches(dict(zip(keys, values, strict=False))):
+            yield point_id
+
+
+# Following the committed state.
+
+
+def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
+    """The collection's matrix at `state` or later, with the columns `keys`.
+
+    Only for a transaction that has not written to it: everything it sees is committed.
+    """
+    followed = _matrices.get(state)
+    with followed.lock:
+        changed = followed.seen < state.version
+        if changed:
+            _follow(followed, state)
+        missing = [key for key in sorted(keys) if key not in followed.matrix.column_keys]
+        if missing:
+            _add_columns(followed.matrix, state, missing)
+        snapshot = followed.matrix.snapshot()
+    if changed or missing:
+        _matrices.trim()
+        _warn_when_large(state, snapshot.live)
+    return snapshot
+
+
+def _follow(followed: _Followed, state: _State) -> None:
+    if followed.seen >= state.purged_version and followed.seen != _NEVER:
+        delta = _read_delta(state, followed.seen, followed.matrix.column_keys)
+        purged = VectorCollection.objects.filter(pk=state.pk).aggregate(at=Max("purged_version"))
+        # Asked again after the rows were read: a purge in between may have taken deletions out of them.
+        if (purged["at"] or 0) <= followed.seen:
+            _apply(followed.matrix, delta)
+            followed.seen = state.version
+            return
+    followed.matrix = _load(state)
+    followed.seen = state.version
+
+
+def _load(state: _State) -> Matrix[uuid.UUID]:
+    matrix: Matrix[uuid.UUID] = Matrix(
+        state.recipe.dimensions, capacity=_live(state).count() if state.version else 0
+    )
+    rows = _live(state).values_list("point_id", "vector").iterator(chunk_size=_LOAD_BATCH)
+    for batch in _batches(rows, _LOAD_BATCH):
+        keys, vectors = zip(*batch, strict=True)
+        matrix.apply(keys=keys, rows=_as_rows(vectors, state))
+    return matrix
+
+
+def _read_delta(state: _State, seen: int, keys: Sequence[str]) -> _Delta:
+    rows = VectorPoint.objects.filter(collection_id=state.pk, version__gt=seen)
+    if keys:
+        rows = rows.annotate(fields=_PayloadFields(keys))
+    names = ["point_id", "deleted", "vector", *(["fields"] if keys else [])]
+    found = list(rows.values_list(*names))
+    standing = [row for row in found if not row[1]]
+    return _Delta(
+        removed=[row[0] for row in found if row[1]],
+        keys=[row[0] for row in standing],
+        rows=_as_rows([row[2] for row in standing], state),
+        columns={key: [row[3][i] for row in standing] for i, key in enumerate(keys)},
+    )
+
+
+def _apply(matrix: Matrix[uuid.UUID], delta: _Delta) -> None:
+    matrix.apply(keys=delta.keys, rows=delta.rows, removed=delta.removed, columns=delta.columns)
+
+
+def _add_columns(matrix: Matrix[uuid.UUID], state: _State, keys: Sequence[str]) -> None:
+    # Values may be newer than the matrix; the version that brought them is read next and sets both right.
+    found = list(_fields(_live(state), keys))
+    for i, key in enumerate(keys):
+        matrix.add_column(key, {point_id: values[i] for point_id, values in found})
+
+
+def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
+    flat = np.frombuffer(b"".join(vectors), dtype=_FLOAT32)
+    return flat.reshape(len(vectors), state.recipe.dimensions)
+
+
+def _warn_when_large(state: _State, points: int) -> None:
+    if points > settings.TABLE_STORE_COMFORTABLE_POINTS and _matrices.first_warning(state.uuid):
+        logger.warning(
+            "Collection %s holds %d points, above TABLE_STORE_COMFORTABLE_POINTS=%d: set QDRANT_URL and run "
+            "migrate_vectors --from table --to qdrant.",
+            state.name,
+            points,
+            settings.TABLE_STORE_COMFORTABLE_POINTS,
+        )
+
+
+# Reading one's own uncommitted writes.
+
+
+def _top_with_own_writes(
+    state: _State,
+    keys: Collection[str],
+    best: Callable[[Snapshot[uuid.UUID], int], list[tuple[uuid.UUID, float]]],
+    limit: int,
+) -> list[tuple[uuid.UUID, float]]:
+    """The best of the committed matrix without the rows changed since, and of those rows as they stand now.
+
+    This transaction holds the collection's lock, so every row above the matrix's version is committed before it or
+    its own. The matrix is left as it is: a rollback would give the same versions to other rows.
+    """
+    followed = _matrices.get(state)
+    with followed.lock:
+        seen, snapshot = followed.seen, followed.matrix.snapshot()
+    if seen < state.purged_version or not snapshot.has_columns(keys):
+        seen, snapshot = _NEVER, Matrix[uuid.UUID](state.recipe.dimensions).snapshot()
+    own: Matrix[uuid.UUID] = Matrix(state.recipe.dimensions)
+    for key in keys:
+        own.add_column(key, {})
+    delta = _read_delta(state, seen, sorted(keys))
+    _apply(own, delta)
+    changed = {*delta.removed, *delta.keys}
+    found = [hit for hit in best(snapshot, limit + len(changed)) if hit[0] not in changed]
+    merged = sorted([*found, *best(own.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0]))
+    return merged[: max(limit, 0)]
+
+
+# Writing.
+
+
+@contextmanager
+def _writing(collection: str) -> Iterator[VectorCollection]:
+    """A transaction that holds the collection's lock; the row it gives carries the version to write."""
+    with _translated(), transaction.atomic():
+        state = _state(collection)
+        row = VectorCollection.objects.select_for_update().filter(pk=state.pk).first()
+        if row is None:
+            raise CollectionMissingError(f"Collection {collection!r} has just been dropped.")
+        row.version += 1
+        transaction.on_commit(_Uncommitted(row.uuid))
+        yield row
+        _purge(row)
+        row.save(update_fields=["version", "purged_version"])
+
+
+def _bury(row: VectorCollection, point_ids: Iterable[uuid.UUID]) -> None:
+    # Materialised before the first update: SQLite may show a cursor the rows that change under it.
+    for batch in _batches(list(point_ids), _ID_BATCH):
+        VectorPoint.objects.filter(collection_id=row.pk, point_id__in=batch, deleted=False).update(
+            deleted=True, vector=b"", payload={}, version=row.version
+        )
+
+
+def _purge(row: VectorCollection) -> None:
+    """Now and then, remove for good what was deleted so long ago that living matrices have seen it."""
+    every = settings.TABLE_STORE_PURGE_VERSIONS
+    if row.version % every:
+        return
+    old = VectorPoint.objects.filter(
+        collection_id=row.pk, deleted=True, version__lte=row.version - every
+    )
+    newest = old.aggregate(at=Max("version"))["at"]
+    if newest is not None:
+        row.purged_version = newest
+        old.delete()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise VectorStoreUnavailableError(f"The database failed: {error}") from error
+
+
+def _uuid(point_id: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(point_id)
+    except ValueError as error:
+        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch

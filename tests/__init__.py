@@ -1,0 +1,1 @@
+"""The tests: `unit` and `integration` run anywhere in seconds; `contracts` once per backend; `e2e` in a browser."""

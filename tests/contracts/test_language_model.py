@@ -1,0 +1,198 @@
+"""What every language model does, whatever is behind it: one suite, each backend of the `LLMS` setting.
+
+The `openai` backend talks to the scripted server on loopback. What only a network can do (cuts, byte splits,
+disconnections, retries) is in `tests/unit/agents/test_llm_openai.py` and at the end of this file.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk
+from agents.llm.openai import OpenAILanguageModel
+from agents.llm.scripted import ScriptedLLM, ScriptedReply
+from tests.model_server import ModelReply, ModelServer
+
+pytestmark = pytest.mark.contracts
+
+MESSAGES = [
+    PromptMessage(role="system", content="Réponds."),
+    PromptMessage(role="user", content="Où est la gare ?"),
+]
+OPTIONS = GenerationOptions()
+FAULTS: dict[type[LLMError], ModelReply] = {
+    LLMUnavailableError: ModelReply(status=500),
+    LLMTimeoutError: ModelReply(hang_after=0),
+    LLMResponseError: ModelReply(status=403),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A backend and the two ways to tell it what comes next."""
+
+    model: LanguageModel
+    say: Callable[[Sequence[str]], None]
+    fail: Callable[[type[LLMError]], None]
+    calls: Callable[[], int]
+
+    def run(self, story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run in a loop of its own, and leave no connection of it behind."""
+
+        async def told() -> Any:
+            try:
+                return await story()
+            finally:
+                if isinstance(self.model, OpenAILanguageModel):
+                    await self.model.aclose()
+
+        return asyncio.run(told())
+
+    def stream(self) -> list[StreamChunk]:
+        async def story() -> list[StreamChunk]:
+            return [chunk async for chunk in self.model.stream(MESSAGES, OPTIONS)]
+
+        chunks: list[StreamChunk] = self.run(story)
+        return chunks
+
+    def complete(self) -> Reply:
+        return self.model.complete(MESSAGES, OPTIONS)
+
+
+@pytest.fixture(params=["scripted", "openai"])
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    if request.param == "scripted":
+        llm = ScriptedLLM(model="contract")
+        yield Stage(
+            model=llm,
+            say=lambda pieces: llm.script(ScriptedReply(pieces=pieces, interval=0.001)),
+            fail=lambda kind: llm.script(kind("declared")),
+            calls=lambda: len(llm.calls),
+        )
+        return
+    with ModelServer() as server:
+        model = OpenAILanguageModel(
+            base_url=server.base_url, model="contract", read_timeout=0.3, max_retries=0
+        )
+        yield Stage(
+            model=model,
+            say=lambda pieces: server.script(ModelReply(tokens=pieces, interval=0.001)),
+            fail=lambda kind: server.script(FAULTS[kind]),
+            calls=lambda: len(server.calls),
+        )
+
+
+def test_streamed_text_comes_in_order_and_the_final_chunk_once_and_last(stage: Stage) -> None:
+    stage.say(["La gare", " est", " là", "."])
+    chunks = stage.stream()
+    assert "".join(chunk.text for chunk in chunks) == "La gare est là."
+    assert [chunk.final is not None for chunk in chunks[-2:]] == [False, True]
+    assert sum(chunk.final is not None for chunk in chunks) == 1
+
+
+def test_final_reply_holds_the_whole_text_the_model_and_the_usage(stage: Stage) -> None:
+    stage.say(["La gare", " est", " là."])
+    final = stage.stream()[-1].final
+    assert final is not None
+    assert (final.text, final.model, final.finish_reason) == ("La gare est là.", "contract", "stop")
+    assert final.usage.completion_tokens == 3
+    assert final.usage.prompt_tokens > 0
+
+
+def test_complete_gives_the_same_reply_as_the_stream(stage: Stage) -> None:
+    stage.say(["É", "t", "é 🎉"])
+    stage.say(["É", "t", "é 🎉"])
+    assert stage.complete() == stage.stream()[-1].final
+
+
+def test_an_empty_reply_is_a_reply(stage: Stage) -> None:
+    stage.say([])
+    stage.say([])
+    chunks = stage.stream()
+    assert len(chunks) == 1
+    assert chunks[0].final is not None
+    assert chunks[0].final.text == stage.complete().text == ""
+
+
+def test_the_model_of_the_options_wins_over_the_default(stage: Stage) -> None:
+    stage.say(["Oui."])
+    reply = stage.model.complete(MESSAGES, GenerationOptions(model="other"))
+    assert stage.model.default_model == "contract"
+    assert reply.model == "other"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_failure_raises_the_projects_error_while_streaming(
+    stage: Stage, kind: type[LLMError]
+) -> None:
+    stage.fail(kind)
+    with pytest.raises(kind):
+        stage.stream()
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_failure_raises_the_projects_error_when_completing(
+    stage: Stage, kind: type[LLMError]
+) -> None:
+    stage.fail(kind)
+    with pytest.raises(kind):
+        stage.complete()
+
+
+def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) -> None:
+    stage.say(["mot "] * 500)
+    stage.say(["Oui."])
+
+    async def story() -> tuple[str, list[StreamChunk]]:
+        async with aclosing(stage.model.stream(MESSAGES, OPTIONS)) as stream:
+            first = await anext(stream)
+        assert [chunk async for chunk in stream] == []
+        rest = [chunk async for chunk in stage.model.stream(MESSAGES, OPTIONS)]
+        return first.text, rest
+
+    first, rest = stage.run(story)
+    assert first.startswith("mot")
+    assert rest[-1].final is not None
+
+
+def test_cancelling_the_task_that_reads_a_stream_ends_it(stage: Stage) -> None:
+    stage.say(["mot "] * 500)
+
+    async def story() -> bool:
+        async def read() -> None:
+            async for _chunk in stage.model.stream(MESSAGES, OPTIONS):
+                pass
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.wait([task], timeout=2)
+        return task.cancelled()
+
+    assert stage.run(story)
+
+
+def test_fifty_streams_at_once_do_not_mix(stage: Stage) -> None:
+    for _ in range(50):
+        stage.say(["un ", "deux ", "trois"])
+
+    async def read() -> str:
+        chunks = [chunk async for chunk in stage.model.stream(MESSAGES, OPTIONS)]
+        return "".join(chunk.text for chunk in chunks)
+
+    async def story() -> list[str]:
+        return await asyncio.gather(*(read() for _ in range(50)))
+
+    assert stage.run(story) == ["un deux trois"] * 50
+    assert stage.calls() == 50
+
+
+def test_warm_up_and_check_reach_nobody(stage: Stage) -> None:
+    stage.model.warm_up()
+    assert stage.model.check() == []
+    assert stage.calls() == 0

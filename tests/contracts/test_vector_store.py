@@ -1,0 +1,589 @@
+"""What every vector store promises, on the table, on Qdrant's in-process mode, and on a Qdrant server where there is one."""
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import (
+    CollectionMissingError,
+    EmbeddingMismatchError,
+    KnowledgeError,
+    VectorStoreUnavailableError,
+)
+from knowledge.vectors.base import (
+    Condition,
+    Hit,
+    Json,
+    PayloadFilter,
+    Point,
+    Vector,
+    VectorStore,
+)
+from knowledge.vectors.qdrant import QdrantVectorStore
+from knowledge.vectors.table import TableVectorStore
+
+pytestmark = pytest.mark.django_db
+
+RECIPE = Recipe(model="contract", dimensions=3)
+QDRANT_URL = os.environ.get("QDRANT_URL", "")
+
+
+def make_store(kind: str) -> VectorStore:
+    if kind == "table":
+        return TableVectorStore()
+    if kind == "qdrant-memory":
+        return QdrantVectorStore(url=":memory:")
+    if not QDRANT_URL:
+        pytest.skip("QDRANT_URL is not set: no Qdrant server to test against")
+    return QdrantVectorStore(
+        url=QDRANT_URL,
+        api_key=os.environ.get("QDRANT_API_KEY", ""),
+        prefix=f"test_{uuid.uuid4().hex[:8]}_",
+    )
+
+
+@pytest.fixture(params=["table", "qdrant-memory", "qdrant-server"])
+def store(request: pytest.FixtureRequest) -> Iterator[VectorStore]:
+    store = make_store(request.param)
+    yield store
+    for info in store.collections():
+        store.drop(info.name)
+
+
+@pytest.fixture
+def filled(store: VectorStore) -> VectorStore:
+    """A store with the collection `animals`: three directions, one of them twice."""
+    store.ensure("animals", RECIPE)
+    store.upsert(
+        "animals",
+        [
+            point(1, [1, 0, 0], name="chat", legs=4, tame=True),
+            point(2, [0, 1, 0], name="loup", legs=4, tame=False),
+            point(3, [1, 0, 0], name="poule", legs=2, tame=True, tags=["plume", "œuf"]),
+            point(4, [0, 0, 1], name=None, note="sans patte"),
+        ],
+    )
+    return store
+
+
+def ident(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def vector(*values: float) -> Vector:
+    return np.array(values, dtype=np.float32)
+
+
+def point(number: int, values: Sequence[float], **payload: Json) -> Point:
+    return Point(ident(number), vector(*values), payload)
+
+
+def ask(
+    store: VectorStore,
+    collection: str = "animals",
+    values: Sequence[float] = (1, 0, 0),
+    *,
+    limit: int = 10,
+    payload_filter: PayloadFilter | None = None,
+    min_score: float | None = None,
+) -> list[Hit]:
+    return store.query(
+        collection,
+        vector(*values),
+        recipe=RECIPE,
+        limit=limit,
+        payload_filter=payload_filter,
+        min_score=min_score,
+    )
+
+
+def numbers(hits: Sequence[Hit]) -> list[int]:
+    return [uuid.UUID(hit.id).int for hit in hits]
+
+
+def matching(store: VectorStore, payload_filter: PayloadFilter) -> set[int]:
+    """The points that a filter keeps, the same whether they are searched or counted."""
+    found = set(numbers(ask(store, payload_filter=payload_filter)))
+    assert store.count("animals", payload_filter) == len(found)
+    return found
+
+
+# Collections.
+
+
+def test_ensure_twice_keeps_the_points(filled: VectorStore) -> None:
+    filled.ensure("animals", RECIPE)
+    assert filled.count("animals") == 4
+
+
+def test_ensure_with_another_recipe_is_refused(filled: VectorStore) -> None:
+    for other in (replace(RECIPE, model="another"), replace(RECIPE, dimensions=4)):
+        with pytest.raises(EmbeddingMismatchError):
+            filled.ensure("animals", other)
+
+
+def test_ensure_checks_the_recipe_behind_an_alias(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.ensure("zoo", RECIPE)
+    with pytest.raises(EmbeddingMismatchError):
+        filled.ensure("zoo", replace(RECIPE, query_prefix="query: "))
+
+
+def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> None:
+    kept = PayloadFilter(all_of=(Condition("a", 1),))
+    verbs: list[Callable[[], object]] = [
+        lambda: store.upsert("none", [point(1, [1, 0, 0])]),
+        lambda: store.upsert("none", []),
+        lambda: ask(store, "none"),
+        lambda: store.fetch("none", [ident(1)]),
+        lambda: store.fetch("none", []),
+        lambda: store.scroll("none"),
+        lambda: store.delete("none", [ident(1)]),
+        lambda: store.delete("none", []),
+        lambda: store.delete_where("none", kept),
+        lambda: store.count("none"),
+        lambda: store.count("none", kept),
+        lambda: store.info("none"),
+        lambda: store.point_alias("alias", "none"),
+    ]
+    for verb in verbs:
+        with pytest.raises(CollectionMissingError):
+            verb()
+
+
+def test_info_names_the_collection_its_recipe_size_and_aliases(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.point_alias("ferme", "animals")
+    info = filled.info("zoo")
+    assert (info.name, info.recipe, info.points) == ("animals", RECIPE, 4)
+    assert info.aliases == ("ferme", "zoo")
+
+
+def test_collections_are_listed_by_name(filled: VectorStore) -> None:
+    filled.ensure("a first one", replace(RECIPE, dimensions=7))
+    filled.point_alias("zoo", "animals")
+    listed = filled.collections()
+    assert [(i.name, i.points, i.aliases) for i in listed] == [
+        ("a first one", 0, ()),
+        ("animals", 4, ("zoo",)),
+    ]
+    assert listed[0].recipe.dimensions == 7
+
+
+def test_dropped_collection_takes_its_aliases_with_it(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.drop("animals")
+    assert filled.resolve_alias("zoo") is None
+    assert filled.collections() == []
+    filled.drop("animals")
+
+
+def test_collection_made_again_under_its_name_is_empty(filled: VectorStore) -> None:
+    ask(filled)
+    filled.drop("animals")
+    filled.ensure("animals", RECIPE)
+    assert ask(filled) == []
+    assert filled.count("animals") == 0
+
+
+# Aliases.
+
+
+def test_alias_moves_to_another_collection(filled: VectorStore) -> None:
+    filled.ensure("machines", RECIPE)
+    filled.upsert("machines", [point(9, [1, 0, 0], name="train")])
+    filled.point_alias("current", "animals")
+    assert numbers(ask(filled, "current")) == [1, 3, 2, 4]
+    filled.point_alias("current", "machines")
+    assert numbers(ask(filled, "current")) == [9]
+    assert filled.resolve_alias("current") == "machines"
+    assert filled.info("animals").aliases == ()
+
+
+def test_verbs_work_through_an_alias(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.upsert("zoo", [point(5, [1, 1, 0], name="âne")])
+    filled.delete("zoo", [ident(1)])
+    filled.delete_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),)))
+    assert filled.count("animals") == filled.count("zoo") == 3
+    assert set(filled.fetch("zoo", [ident(5), ident(1)])) == {ident(5)}
+
+
+def test_alias_to_a_missing_collection_leaves_the_old_one(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    with pytest.raises(CollectionMissingError):
+        filled.point_alias("zoo", "nowhere")
+    assert filled.resolve_alias("zoo") == "animals"
+
+
+def test_alias_cannot_take_the_name_of_a_collection(filled: VectorStore) -> None:
+    filled.ensure("machines", RECIPE)
+    with pytest.raises(KnowledgeError):
+        filled.point_alias("machines", "animals")
+    assert filled.resolve_alias("machines") is None
+
+
+def test_unknown_alias_resolves_to_nothing(filled: VectorStore) -> None:
+    assert filled.resolve_alias("zoo") is None
+    assert filled.resolve_alias("animals") is None
+
+
+# Writing.
+
+
+def test_upsert_again_overwrites_vector_and_payload(filled: VectorStore) -> None:
+    filled.upsert("animals", [point(1, [0, 0, 5], name="chatte")])
+    stored = filled.fetch("animals", [ident(1)])[ident(1)]
+    assert stored.payload == {"name": "chatte"}
+    assert stored.vector.tolist() == [0, 0, 1]
+    assert filled.count("animals") == 4
+    assert numbers(ask(filled, values=(0, 0, 1), limit=2)) == [1, 4]
+
+
+def test_same_upsert_twice_changes_nothing(filled: VectorStore) -> None:
+    again = [p for batch in filled.scroll("animals") for p in batch]
+    before = ask(filled)
+    filled.upsert("animals", again)
+    assert ask(filled) == before
+
+
+def test_last_of_two_points_with_one_id_wins(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [point(1, [1, 0, 0], n=1), point(1, [0, 1, 0], n=2)])
+    assert [hit.payload for hit in ask(store, values=(0, 1, 0))] == [{"n": 2}]
+
+
+def test_wrong_size_writes_nothing(filled: VectorStore) -> None:
+    with pytest.raises(EmbeddingMismatchError):
+        filled.upsert("animals", [point(7, [1, 0, 0]), point(8, [1, 0])])
+    assert filled.count("animals") == 4
+
+
+@pytest.mark.parametrize("values", [(0, 0, 0), (np.nan, 0, 0), (np.inf, 0, 0)])
+def test_vector_without_direction_is_refused(filled: VectorStore, values: list[float]) -> None:
+    with pytest.raises(EmbeddingMismatchError):
+        filled.upsert("animals", [point(7, values)])
+    with pytest.raises(EmbeddingMismatchError):
+        ask(filled, values=values)
+
+
+def test_id_that_is_no_uuid_is_refused(filled: VectorStore) -> None:
+    with pytest.raises(KnowledgeError):
+        filled.upsert("animals", [Point("seven", vector(1, 0, 0), {})])
+    with pytest.raises(KnowledgeError):
+        filled.fetch("animals", ["seven"])
+
+
+def test_large_batch_is_written_whole(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [point(n, [1, n, 0], n=n) for n in range(1, 701)])
+    assert store.count("animals") == 700
+    assert len(store.fetch("animals", [ident(n) for n in range(1, 701)])) == 700
+
+
+def test_deleting_unknown_points_is_no_error(filled: VectorStore) -> None:
+    filled.delete("animals", [ident(1), ident(99)])
+    filled.delete("animals", [ident(1)])
+    assert numbers(ask(filled)) == [3, 2, 4]
+
+
+def test_deleted_point_can_come_back(filled: VectorStore) -> None:
+    ask(filled)
+    filled.delete("animals", [ident(1)])
+    assert 1 not in numbers(ask(filled))
+    filled.upsert("animals", [point(1, [0, 1, 0], name="chat")])
+    assert numbers(ask(filled, values=(0, 1, 0), limit=2)) == [1, 2]
+
+
+def test_delete_where_removes_what_the_filter_keeps(filled: VectorStore) -> None:
+    filled.delete_where("animals", PayloadFilter(all_of=(Condition("tame", True),)))
+    assert numbers(ask(filled)) == [2, 4]
+    filled.delete_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),)))
+    assert numbers(ask(filled)) == [2]
+
+
+def test_delete_where_with_an_empty_filter_empties_the_collection(filled: VectorStore) -> None:
+    filled.delete_where("animals", PayloadFilter())
+    assert filled.count("animals") == 0
+
+
+# Reading.
+
+
+def test_query_gives_payloads_and_cosines_best_first(filled: VectorStore) -> None:
+    hits = ask(filled, values=(3, 4, 0), limit=3)
+    assert [(uuid.UUID(h.id).int, h.score) for h in hits] == [(2, 0.8), (1, 0.6), (3, 0.6)]
+    assert hits[0].payload == {"name": "loup", "legs": 4, "tame": False}
+
+
+def test_ties_go_by_id_even_at_the_limit(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [point(n, [1, 2, 3]) for n in (9, 4, 7, 1, 8, 3)])
+    for limit in range(1, 7):
+        assert numbers(ask(store, values=(1, 1, 1), limit=limit)) == [1, 3, 4, 7, 8, 9][:limit]
+
+
+def test_limit_may_exceed_the_collection(filled: VectorStore) -> None:
+    assert len(ask(filled, limit=1_000)) == 4
+    assert ask(filled, limit=0) == []
+
+
+def test_empty_collection_has_no_hits(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    assert ask(store) == []
+    assert ask(store, payload_filter=PayloadFilter(all_of=(Condition("a", 1),))) == []
+    assert list(store.scroll("animals")) == []
+    assert store.fetch("animals", [ident(1)]) == {}
+
+
+def test_min_score_is_inclusive(filled: VectorStore) -> None:
+    assert numbers(ask(filled, values=(3, 4, 0), min_score=0.6)) == [2, 1, 3]
+    assert numbers(ask(filled, values=(3, 4, 0), min_score=0.600001)) == [2]
+    assert numbers(ask(filled, values=(-1, 0, 0), min_score=-1.0)) == [2, 4, 1, 3]
+
+
+def test_query_with_another_recipe_is_refused(filled: VectorStore) -> None:
+    with pytest.raises(EmbeddingMismatchError):
+        filled.query("animals", vector(1, 0, 0), recipe=replace(RECIPE, model="b"), limit=1)
+
+
+def test_query_of_another_size_is_refused(filled: VectorStore) -> None:
+    with pytest.raises(EmbeddingMismatchError):
+        filled.query("animals", vector(1, 0), recipe=RECIPE, limit=1)
+
+
+def test_fetch_gives_unit_vectors(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [point(1, [3, 0, 4])])
+    found = store.fetch("animals", [ident(1), ident(2)])
+    assert list(found) == [ident(1)]
+    assert found[ident(1)].vector.dtype == np.float32
+    assert found[ident(1)].vector == pytest.approx([0.6, 0, 0.8])
+
+
+def test_payloads_come_back_as_they_were(store: VectorStore) -> None:
+    payload: dict[str, Json] = {
+        "question": 'Où est l’œuvre ? 🦉 "citée" \\ فﷺ',
+        "none": None,
+        "nested": {"list": [1, 2.5, True, None, "x"], "empty": {}},
+        "big": 2**40,
+        "": "no name",
+    }
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [Point(ident(1), vector(1, 0, 0), payload)])
+    assert ask(store)[0].payload == payload
+    assert store.fetch("animals", [ident(1)])[ident(1)].payload == payload
+
+
+def test_scroll_gives_every_point_once_in_a_stable_order(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    store.upsert("animals", [point(n, [1, n, 0], n=n) for n in range(1, 24)])
+    batches = list(store.scroll("animals", batch_size=5))
+    seen = [p.id for batch in batches for p in batch]
+    assert sorted(seen) == [ident(n) for n in range(1, 24)]
+    assert {len(batch) for batch in batches} == {5, 3}
+    assert [p.id for batch in store.scroll("animals") for p in batch] == seen
+
+
+# Faults.
+
+
+def test_store_that_is_gone_is_reported_at_once() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    gone = QdrantVectorStore(url=f"http://127.0.0.1:{port}", timeout=2)
+    started = time.monotonic()
+    for verb in (gone.ping, gone.collections, lambda: ask(gone), lambda: gone.drop("animals")):
+        with pytest.raises(VectorStoreUnavailableError):
+            verb()
+    assert time.monotonic() - started < 2
+
+
+def test_store_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = QdrantVectorStore(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=1)
+        started = time.monotonic()
+        with pytest.raises(VectorStoreUnavailableError):
+            store.ping()
+        assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (404, CollectionMissingError),
+        (401, VectorStoreUnavailableError),
+        (429, VectorStoreUnavailableError),
+        (500, VectorStoreUnavailableError),
+    ],
+)
+def test_answers_of_a_server_are_translated(status: int, expected: type[KnowledgeError]) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_arguments: object) -> None:
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(expected):
+            QdrantVectorStore(url=f"http://127.0.0.1:{server.server_port}").info("animals")
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("url", "api_key", "found"),
+    [
+        (":memory:", "", []),
+        ("http://127.0.0.1:6333", "key", []),
+        ("https://qdrant.example", "key", []),
+        ("http://qdrant.example", "key", ["knowledge.W010"]),
+        ("qdrant.example:6333", "", ["knowledge.E010"]),
+    ],
+)
+def test_configuration_is_checked(url: str, api_key: str, found: list[str]) -> None:
+    messages = QdrantVectorStore(url=url, api_key=api_key).check()
+    assert [message.id for message in messages] == found
+
+
+def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
+    one = QdrantVectorStore(url=":memory:", prefix="one_")
+    two = QdrantVectorStore(url=":memory:", prefix="two_")
+    two._client = one._connected()
+    for store in (one, two):
+        store.ensure("animals", RECIPE)
+        store.point_alias("zoo", "animals")
+    one.upsert("zoo", [point(1, [1, 0, 0])])
+    assert [(i.name, i.points, i.aliases) for i in one.collections()] == [("animals", 1, ("zoo",))]
+    assert [(i.name, i.points, i.aliases) for i in two.collections()] == [("animals", 0, ("zoo",))]
+
+
+# Filters.
+
+
+@pytest.mark.parametrize(
+    ("payload_filter", "kept"),
+    [
+        (PayloadFilter(), {1, 2, 3, 4}),
+        (PayloadFilter(all_of=(Condition("name", "chat"),)), {1}),
+        (PayloadFilter(all_of=(Condition("legs", 4), Condition("tame", True))), {1}),
+        (PayloadFilter(any_of=(Condition("name", "loup"), Condition("legs", 2))), {2, 3}),
+        (PayloadFilter(none_of=(Condition("legs", 4),)), {3, 4}),
+        (PayloadFilter(all_of=(Condition("tame", False),)), {2}),
+        (PayloadFilter(all_of=(Condition("tags", "œuf"),)), {3}),
+        (PayloadFilter(all_of=(Condition("legs", True),)), set()),
+        (PayloadFilter(all_of=(Condition("legs", "4"),)), set()),
+        (PayloadFilter(all_of=(Condition("tame", 1),)), set()),
+        (PayloadFilter(any_of=(Condition("absent", "x"), Condition("other", 1))), set()),
+        (PayloadFilter(none_of=(Condition("absent", "x"),)), {1, 2, 3, 4}),
+        (
+            PayloadFilter(
+                all_of=(Condition("legs", 4),),
+                any_of=(Condition("name", "chat"), Condition("name", "loup")),
+                none_of=(Condition("tame", True),),
+            ),
+            {2},
+        ),
+    ],
+)
+def test_filter_keeps_what_it_says(
+    filled: VectorStore, payload_filter: PayloadFilter, kept: set[int]
+) -> None:
+    assert matching(filled, payload_filter) == kept
+
+
+def test_filter_follows_later_writes(filled: VectorStore) -> None:
+    four = PayloadFilter(all_of=(Condition("legs", 4),))
+    assert matching(filled, four) == {1, 2}
+    filled.upsert("animals", [point(1, [1, 0, 0], legs=3), point(5, [0, 1, 0], legs=4)])
+    assert matching(filled, four) == {2, 5}
+    filled.delete("animals", [ident(2)])
+    assert matching(filled, four) == {5}
+
+
+def test_key_with_odd_characters_can_be_filtered(store: VectorStore) -> None:
+    store.ensure("animals", RECIPE)
+    odd = "l’âge du.chat"
+    store.upsert("animals", [Point(ident(1), vector(1, 0, 0), {odd: 3}), point(2, [1, 0, 0])])
+    assert numbers(ask(store, payload_filter=PayloadFilter(all_of=(Condition(odd, 3),)))) == [1]
+
+
+# Two stores, one behaviour.
+
+_values = st.sampled_from([-2, -1, 0, 1, 3])
+_vectors = st.tuples(_values, _values, _values).filter(any)
+_payloads = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["qa_pair", "source_material", None]),
+        "n": st.integers(0, 2),
+        "is_faq": st.booleans(),
+        "tags": st.lists(st.sampled_from(["a", "b", "c"]), max_size=2),
+    },
+)
+_conditions = st.one_of(
+    st.builds(Condition, st.just("type"), st.sampled_from(["qa_pair", "source_material", "x"])),
+    st.builds(Condition, st.just("n"), st.integers(0, 2)),
+    st.builds(Condition, st.just("is_faq"), st.booleans()),
+    st.builds(Condition, st.just("tags"), st.sampled_from(["a", "b"])),
+)
+_some = st.lists(_conditions, max_size=2).map(tuple)
+_filters = st.builds(PayloadFilter, all_of=_some, any_of=_some, none_of=_some)
+_ids = st.integers(1, 12)
+_points = st.builds(
+    lambda number, values, payload: Point(ident(number), vector(*values), payload),
+    _ids,
+    _vectors,
+    _payloads,
+)
+_operations = st.one_of(
+    st.tuples(st.just("upsert"), st.lists(_points, max_size=6)),
+    st.tuples(st.just("delete"), st.lists(_ids.map(ident), max_size=3)),
+    st.tuples(st.just("delete_where"), _filters),
+    st.tuples(st.just("query"), st.tuples(_vectors, st.integers(1, 14), _filters)),
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(operations=st.lists(_operations, min_size=1, max_size=12))
+def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:
+    stores: list[VectorStore] = [TableVectorStore(), QdrantVectorStore(url=":memory:")]
+    name = f"alike_{uuid.uuid4().hex}"
+    for store in stores:
+        store.ensure(name, RECIPE)
+    for operation in [*operations, ("query", ((1, 1, 0), 20, PayloadFilter()))]:
+        mine, theirs = (_perform(store, name, *operation) for store in stores)
+        assert mine == theirs
+    table, qdrant = (
+        sorted((p.id, p.payload) for batch in store.scroll(name) for p in batch) for store in stores
+    )
+    assert table == qdrant
+
+
+def _perform(store: VectorStore, name: str, verb: str, argument: Any) -> object:
+    if verb != "query":
+        getattr(store, verb)(name, argument)
+        return store.count(name)
+    values, limit, payload_filter = argument
+    hits = ask(store, name, values, limit=limit, payload_filter=payload_filter)
+    # One millionth of leeway for two engines' rounding; order and ids must agree.
+    return [(hit.id, pytest.approx(hit.score, abs=2e-6), hit.payload) for hit in hits]

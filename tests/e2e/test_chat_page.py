@@ -1,0 +1,261 @@
+"""Journeys of a visitor on the chat page, in a real browser against a served site."""
+
+import re
+
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from tests.e2e.conftest import LiveSite
+from tests.model_server import ModelReply
+
+TELEWORK = "Que prévoit l’accord de télétravail pour les frais et le matériel ?"
+CURRICULUM = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
+OUT_OF_DOMAIN = "zxqv wkjh brrr pfft"
+WORDS = [f"mot{n} " for n in range(400)]
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Votre question").fill(question)
+    page.keyboard.press("Enter")
+
+
+def wait_for_end(page: Page) -> None:
+    expect(page.locator("#stop")).to_be_hidden()
+    expect(page.locator(".exchange").last).not_to_have_attribute("aria-busy", "true")
+
+
+def open_row(page: Page, title: str) -> None:
+    page.locator(".conversation", has_text=title).hover()
+
+
+def cut_first_socket(page: Page, *, after_frames: int) -> list[str]:
+    """Close the page's first socket when it has received so many frames; later ones live. Returns what was sent."""
+    sent: list[str] = []
+    received: list[str | bytes] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        is_first = not sent
+        server = socket.connect_to_server()
+
+        def from_page(message: str | bytes) -> None:
+            sent.append(str(message))
+            if is_first and after_frames == 0:
+                socket.close(code=1011)
+            else:
+                server.send(message)
+
+        def from_server(message: str | bytes) -> None:
+            received.append(message)
+            if is_first and len(received) == after_frames:
+                socket.close(code=1011)
+            elif not is_first or len(received) < after_frames:
+                socket.send(message)
+
+        socket.on_message(from_page)
+        server.on_message(from_server)
+
+    page.route_web_socket(re.compile("/ws/chat/"), route)
+    return sent
+
+
+def cited(words: list[str], interval: float = 0.0) -> ModelReply:
+    return ModelReply(tokens=words, interval=interval)
+
+
+def test_streamed_answer_cites_a_passage_that_opens(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited(["Les **frais** ", "sont remboursés ", "[1]", "."], interval=0.05))
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    expect(page.locator(".prose strong")).to_have_text("frais")
+    expect(page.locator(".provenance")).to_contain_text("Rédigée par")
+    citation = page.locator(".prose a.citation")
+    expect(citation).to_have_text("1")
+    citation.click()
+    expect(page.locator("#passage")).to_be_visible()
+    expect(page.locator("#passage-text")).not_to_be_empty()
+    expect(page.locator("#passage-title")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#passage")).to_be_hidden()
+    expect(citation).to_be_focused()
+
+
+def test_curated_answer_is_given_without_a_model_call(page: Page, live_site: LiveSite) -> None:
+    calls = len(live_site.model.calls)
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    expect(page.locator(".provenance")).to_have_text("Réponse validée du document")
+    expect(page.locator(".prose")).to_contain_text("deux ans")
+    assert len(live_site.model.calls) == calls
+
+
+def test_refused_question_makes_no_model_call(page: Page, live_site: LiveSite) -> None:
+    calls = len(live_site.model.calls)
+    ask(page, OUT_OF_DOMAIN)
+    wait_for_end(page)
+    expect(page.locator(".provenance")).to_have_text("Hors domaine")
+    assert len(live_site.model.calls) == calls
+
+
+def test_stop_keeps_the_partial_text(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited(WORDS, interval=0.05))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    page.get_by_role("button", name="Arrêter la réponse").click()
+    wait_for_end(page)
+    expect(page.locator(".answer-foot")).to_contain_text("Réponse interrompue")
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    expect(page.locator(".prose")).not_to_contain_text("mot399")
+    assert live_site.model.wait_for_disconnects(1)
+    page.reload()
+    expect(page.locator(".prose")).to_contain_text("mot5")
+
+
+def test_reload_in_the_middle_of_an_answer_misses_nothing(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited([*WORDS[:80], "fin."], interval=0.04))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    page.reload()
+    expect(page.locator(".prose")).to_contain_text("fin.")
+    wait_for_end(page)
+    assert page.locator(".prose").inner_text().split() == [*"".join(WORDS[:80]).split(), "fin."]
+    expect(page.locator(".question-text")).to_have_count(1)
+
+
+def test_reload_keeps_the_thread(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    expect(page).to_have_url(re.compile(r"/d/guide/c/[0-9a-f-]{36}/$"))
+    page.reload()
+    expect(page.locator(".question-text")).to_have_text(CURRICULUM)
+    expect(page.locator(".prose")).to_contain_text("deux ans")
+    expect(page.locator(".conversation.current")).to_have_count(1)
+
+
+def test_second_question_follows_in_the_same_thread(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    ask(page, OUT_OF_DOMAIN)
+    wait_for_end(page)
+    expect(page.locator(".exchange")).to_have_count(2)
+    expect(page.locator(".conversation")).to_have_count(1)
+
+
+def test_conversation_is_renamed_in_place(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    open_row(page, "Combien de temps")
+    page.get_by_role("button", name=re.compile("^Renommer")).click()
+    page.get_by_label("Titre de la conversation").fill("Durée des CV")
+    page.keyboard.press("Enter")
+    expect(page.locator("#title")).to_have_text("Durée des CV")
+    page.wait_for_load_state("networkidle")
+    page.reload()
+    expect(page.locator(".conversation a")).to_have_text("Durée des CV")
+
+
+def test_conversation_is_deleted_after_a_question(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    delete = page.get_by_role("button", name=re.compile("^Supprimer «"))
+    delete.click()
+    page.get_by_role("button", name="Annuler").click()
+    expect(page.locator(".conversation")).to_have_count(1)
+    delete.click()
+    page.locator("#confirm").get_by_role("button", name="Supprimer").click()
+    expect(page.locator(".conversation")).to_have_count(0)
+    expect(page.locator("#welcome")).to_be_visible()
+    page.reload()
+    expect(page.locator(".conversation")).to_have_count(0)
+
+
+def test_search_finds_a_conversation_by_what_was_said(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    search = page.get_by_label("Rechercher dans les conversations")
+    search.fill("dernier contact")
+    expect(page.locator(".conversation")).to_have_count(1)
+    search.fill("introuvable")
+    expect(page.locator("#conversations")).to_contain_text("Aucune conversation ne correspond.")
+
+
+def test_question_asked_while_the_connection_is_lost_arrives_once(page: Page) -> None:
+    page.context.set_offline(True)
+    ask(page, CURRICULUM)
+    expect(page.get_by_label("Votre question")).to_have_value(CURRICULUM)
+    page.context.set_offline(False)
+    page.keyboard.press("Enter")
+    wait_for_end(page)
+    expect(page.locator(".exchange")).to_have_count(1)
+    expect(page.locator(".prose")).to_contain_text("deux ans")
+
+
+def test_lost_connection_in_the_middle_misses_nothing(page: Page, live_site: LiveSite) -> None:
+    sent = cut_first_socket(page, after_frames=8)
+    live_site.model.script(cited([*WORDS[:60], "fin."], interval=0.03))
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    assert page.locator(".prose").inner_text().split() == [*"".join(WORDS[:60]).split(), "fin."]
+    assert ['"ask"' in frame for frame in sent] == [True, False]
+    assert '"resume"' in sent[1]
+
+
+def test_question_lost_with_its_connection_is_sent_again_under_the_same_id(page: Page) -> None:
+    sent = cut_first_socket(page, after_frames=0)
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    expect(page.locator(".prose")).to_contain_text("deux ans")
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+
+
+def test_draft_survives_a_reload(page: Page) -> None:
+    page.get_by_label("Votre question").fill("Une question à moitié écrite")
+    page.reload()
+    expect(page.get_by_label("Votre question")).to_have_value("Une question à moitié écrite")
+
+
+def test_phone_width_has_no_horizontal_scroll(page: Page, live_site: LiveSite) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    live_site.model.script(
+        cited(["| a | b |\n| - | - |\n| ", "x" * 200, " | y |\n\n`", "z" * 200, "` [1]"])
+    )
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator(".prose a.citation").click()
+    expect(page.locator("#passage")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Ouvrir la liste des conversations").click()
+    expect(page.locator(".conversation.current")).to_be_visible()
+
+
+def test_unknown_deployment_and_foreign_conversation_are_not_found(
+    page: Page, live_site: LiveSite
+) -> None:
+    missing = page.goto(f"{live_site.url}/d/inconnu/")
+    assert missing is not None
+    assert missing.status == 404
+    expect(page.get_by_role("heading", level=2)).to_have_text("Cet espace ne vous est pas ouvert")
+    foreign = page.goto(f"{live_site.url}/d/guide/c/00000000-0000-4000-8000-000000000000/")
+    assert foreign is not None
+    assert foreign.status == 404
+    expect(page.locator("#notice")).to_contain_text("n’existe pas ou n’est pas la vôtre")
+
+
+def test_whole_page_works_from_the_keyboard(page: Page) -> None:
+    page.get_by_label("Votre question").focus()
+    page.keyboard.type(CURRICULUM)
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Enter")
+    wait_for_end(page)
+    expect(page.get_by_label("Votre question")).to_be_focused()
+    page.locator("button.source").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#passage")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("Réponse")
+
+
+def test_chosen_theme_is_kept(page: Page) -> None:
+    page.get_by_role("button", name="Thème sombre").click()
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

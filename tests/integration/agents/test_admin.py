@@ -1,0 +1,262 @@
+"""The admin of agents, deployments, settings and accounts."""
+
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.test import TestCase
+
+from agents.admin import SETTING_GROUPS, setting_fieldsets
+from agents.admin_base import admin_url
+from agents.models import Agent, Deployment, RuntimeSettings
+from knowledge.embeddings.base import Recipe
+from knowledge.embeddings.hashing import HashingEmbedder
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    shown_messages,
+    superuser_client,
+)
+from tests.factories import make_agent, make_deployment, make_user
+
+
+class MeasuredEmbedder(HashingEmbedder):
+    """One that goes by the name of a model whose thresholds are known."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(model="text-embedding-3-small", dimensions=256)
+
+
+MEASURED = {"default": {"BACKEND": f"{__name__}.MeasuredEmbedder"}}
+
+
+def form_data(response: Any, **changes: Any) -> dict[str, Any]:
+    """What the browser would send back: the form as shown, with changes."""
+    form = response.context["adminform"].form
+    shown = {name: form[name].value() for name in form.fields}
+    sent = {name: _sent(value) for name, value in shown.items() if value is not None}
+    return {**sent, **changes}
+
+
+def _sent(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+class PagesTest(TestCase):
+    def test_every_page_opens_for_a_superuser(self) -> None:
+        client, deployment = superuser_client(), make_deployment()
+        for model, key in ((Agent, deployment.agent.pk), (Deployment, deployment.pk)):
+            for page, args in (
+                ("changelist", ()),
+                ("add", ()),
+                ("change", (key,)),
+                ("delete", (key,)),
+            ):
+                response = client.get(admin_url(model, page, *args))
+                assert response.status_code == 200, f"{model.__name__} {page}"
+        for account in (User, Group):
+            assert client.get(admin_url(account, "changelist")).status_code == 200
+            assert client.get(admin_url(account, "add")).status_code == 200
+        assert client.get("/admin/").status_code == 200
+
+    def test_staff_without_the_right_are_refused(self) -> None:
+        client, deployment = client_of(make_staff()), make_deployment()
+        for address in (
+            admin_url(Agent, "changelist"),
+            admin_url(Agent, "add"),
+            admin_url(Agent, "change", deployment.agent.pk),
+            admin_url(Deployment, "changelist"),
+            admin_url(Deployment, "change", deployment.pk),
+            admin_url(RuntimeSettings, "change", 1),
+            admin_url(User, "changelist"),
+        ):
+            assert client.get(address).status_code == 403, address
+
+    def test_the_sidebar_shows_only_what_may_be_opened(self) -> None:
+        page = client_of(make_staff("agents.view_agent")).get("/admin/").content.decode()
+        assert admin_url(Agent, "changelist") in page
+        assert admin_url(Deployment, "changelist") not in page
+
+    def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
+        client = superuser_client()
+        for model, make_row in (
+            (Agent, make_agent),
+            (Deployment, make_deployment),
+            (User, make_user),
+            (Group, lambda: Group.objects.create(name=make_user().username)),
+        ):
+            one, ten = queries_with_one_and_ten_rows(
+                client,
+                admin_url(model, "changelist"),
+                make_row,
+            )
+            assert one == ten, model.__name__
+
+
+class AgentFormTest(TestCase):
+    def test_every_setting_has_a_field(self) -> None:
+        shown = {name for _title, group in setting_fieldsets() for name in group["fields"]}
+        assert shown == set(RuntimeSettings.knobs())
+        assert {n for _t, names in SETTING_GROUPS for n in names} <= shown
+
+    def test_the_inherited_value_stands_beside_each_override(self) -> None:
+        RuntimeSettings(temperature=0.7).save()
+        page = superuser_client().get(admin_url(Agent, "change", make_agent().pk))
+        fields = page.context["adminform"].form.fields
+        assert "Hérité : 0,7 (réglages du site)" in fields["temperature"].help_text
+        assert fields["temperature"].widget.attrs["placeholder"] == "Hériter"
+        assert "Requête trop éloignée" in fields["guard_rail_message"].help_text
+
+    def test_an_unmeasured_model_is_said_to_switch_direct_answers_off(self) -> None:
+        agent = make_agent(direct_answer_threshold=None)
+        page = superuser_client().get(admin_url(Agent, "change", agent.pk))
+        help_text = page.context["adminform"].form.fields["direct_answer_threshold"].help_text
+        assert "désactivé (pas de profil mesuré" in help_text
+        self.assertContains(page, "Les réponses directes sont désactivées")
+
+    def test_a_measured_model_shows_its_threshold(self) -> None:
+        with self.settings(EMBEDDERS=MEASURED):
+            page = superuser_client().get(admin_url(Agent, "change", make_agent().pk))
+        help_text = page.context["adminform"].form.fields["guard_rail_threshold"].help_text
+        assert "(profil du modèle d’embedding)" in help_text
+        self.assertNotContains(page, "Les réponses directes sont désactivées")
+
+    def test_empty_inherits_and_three_states_are_kept(self) -> None:
+        agent, client = make_agent(temperature=1.0), superuser_client()
+        address = admin_url(Agent, "change", agent.pk)
+        for sent, stored in (("false", False), ("true", True), ("unknown", None)):
+            data = form_data(client.get(address), temperature="", direct_answers=sent)
+            assert client.post(address, data).status_code == 302
+            row = Agent.objects.values("direct_answers", "temperature").get(pk=agent.pk)
+            assert row == {"direct_answers": stored, "temperature": None}
+
+    def test_a_boolean_offers_to_inherit_by_name(self) -> None:
+        page = superuser_client().get(admin_url(Agent, "change", make_agent().pk))
+        self.assertContains(page, "Hériter (Oui)")
+        self.assertContains(page, "Hériter (Non)")
+
+    def test_an_agents_identifier_is_chosen_once(self) -> None:
+        agent, client = make_agent(slug="premier"), superuser_client()
+        address = admin_url(Agent, "change", agent.pk)
+        client.post(address, {**form_data(client.get(address)), "slug": "autre"})
+        agent.refresh_from_db()
+        assert agent.slug == "premier"
+
+    def test_an_agent_can_be_added(self) -> None:
+        client = superuser_client()
+        address = admin_url(Agent, "add")
+        data = form_data(client.get(address), name="Mairie", slug="mairie")
+        assert client.post(address, data).status_code == 302
+        assert Agent.objects.filter(slug="mairie", match_count=None).exists()
+
+    def test_a_new_method_asks_for_its_index(self) -> None:
+        agent, client = make_agent(), superuser_client()
+        address = admin_url(Agent, "change", agent.pk)
+        data = form_data(client.get(address), indexing_method="legacy")
+        text = shown_messages(client.post(address, data, follow=True))
+        assert "a besoin d’un index à jour" in text
+        assert admin_url("knowledge.indexbuild", "rebuild") in text
+
+
+class AgentActionsTest(TestCase):
+    def test_actions_lead_to_their_confirmation(self) -> None:
+        agent, client = make_agent(), superuser_client()
+        for action, page in (("rebuild_index", "rebuild"), ("roll_index_back", "rollback")):
+            response = client.post(
+                admin_url(Agent, "changelist"), {"action": action, "_selected_action": [agent.pk]}
+            )
+            self.assertRedirects(response, admin_url("knowledge.indexbuild", page, agent=agent.pk))
+
+    def test_actions_are_offered_only_with_the_right_to_index(self) -> None:
+        make_agent()
+        viewer = client_of(make_staff("agents.view_agent"))
+        self.assertNotContains(viewer.get(admin_url(Agent, "changelist")), "rebuild_index")
+        indexer = client_of(make_staff("agents.view_agent", "knowledge.add_indexbuild"))
+        self.assertContains(indexer.get(admin_url(Agent, "changelist")), "rebuild_index")
+
+
+class DeploymentFormTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.deployment = make_deployment(
+            make_agent(match_count=9), config_overlay={"match_count": 4}
+        )
+        self.address = admin_url(Deployment, "change", self.deployment.pk)
+
+    def save(self, **changes: Any) -> dict[str, Any]:
+        response = self.client.post(
+            self.address, form_data(self.client.get(self.address), **changes)
+        )
+        assert response.status_code == 302, (
+            getattr(response, "context", None) and response.context["errors"]
+        )
+        self.deployment.refresh_from_db()
+        overlay: dict[str, Any] = self.deployment.config_overlay
+        return overlay
+
+    def test_the_overlay_is_typed_fields_with_what_the_agent_gives(self) -> None:
+        page = self.client.get(self.address)
+        form = page.context["adminform"].form
+        assert "config_overlay" not in form.fields
+        assert form["overlay_match_count"].value() == 4
+        assert "Hérité : 9 (agent)" in form.fields["overlay_match_count"].help_text
+        assert "Q/R Atomique" in form.fields["overlay_indexing_method"].help_text
+        self.assertContains(page, f"/d/{self.deployment.slug}/")
+
+    def test_only_set_keys_are_written(self) -> None:
+        overlay = self.save(
+            overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false"
+        )
+        assert overlay == {"temperature": 0.5, "direct_answers": False}
+
+    def test_zero_and_no_are_set_values(self) -> None:
+        overlay = self.save(overlay_context_exchanges="0", overlay_generate_titles="false")
+        assert overlay == {"match_count": 4, "context_exchanges": 0, "generate_titles": False}
+
+    def test_the_method_is_chosen_or_inherited(self) -> None:
+        assert self.save(overlay_indexing_method="legacy")["indexing_method"] == "legacy"
+        assert "indexing_method" not in self.save(overlay_indexing_method="")
+
+    def test_unknown_keys_are_shown_and_kept(self) -> None:
+        strange = {"match_count": 4, "future": [1], "temperature": "hot", "indexing_method": "x"}
+        Deployment.objects.filter(pk=self.deployment.pk).update(config_overlay=strange)
+        self.assertContains(self.client.get(self.address), "Réglages inconnus de cette page")
+        assert self.save(name="Autre nom") == strange
+
+    def test_an_invalid_value_is_refused_at_its_field(self) -> None:
+        data = form_data(self.client.get(self.address), overlay_match_count="51")
+        response = self.client.post(self.address, data)
+        assert "overlay_match_count" in response.context["adminform"].form.errors
+
+    def test_a_deployment_can_be_added_with_settings(self) -> None:
+        address = admin_url(Deployment, "add")
+        data = form_data(
+            self.client.get(address),
+            name="Site public",
+            slug="public",
+            agent=self.deployment.agent_id,
+            overlay_guard_rail_threshold="0.3",
+        )
+        response = self.client.post(address, data)
+        assert response.status_code == 302, response.context["errors"]
+        assert Deployment.objects.get(slug="public").config_overlay == {"guard_rail_threshold": 0.3}
+
+
+class RuntimeSettingsTest(TestCase):
+    def test_the_list_is_the_form(self) -> None:
+        response = superuser_client().get(admin_url(RuntimeSettings, "changelist"))
+        self.assertRedirects(response, admin_url(RuntimeSettings, "change", 1))
+
+    def test_looking_writes_nothing_and_saving_writes_the_one_row(self) -> None:
+        client, address = superuser_client(), admin_url(RuntimeSettings, "change", 1)
+        page = client.get(address)
+        assert not RuntimeSettings.objects.exists()
+        response = client.post(address, form_data(page, match_count="8"))
+        assert response.status_code == 302
+        assert RuntimeSettings.objects.get().match_count == 8
+
+    def test_it_is_neither_added_nor_deleted(self) -> None:
+        client = superuser_client()
+        assert client.get(admin_url(RuntimeSettings, "add")).status_code == 403
+        assert client.get(admin_url(RuntimeSettings, "delete", 1)).status_code == 403

@@ -1,0 +1,69 @@
+"""Deployment over agent over site, for every knob."""
+
+from django.core.exceptions import ValidationError
+from django.test import TestCase
+from django.utils import translation
+
+from agents.effective import effective_config, explain_settings, knob_names
+from agents.models import Agent, IndexingMethod, RuntimeSettings
+from tests.factories import make_agent, make_deployment
+
+
+class EffectiveConfigTests(TestCase):
+    def test_every_knob_is_a_field_on_each_side(self) -> None:
+        knobs = set(RuntimeSettings.knobs())
+        assert knobs == knob_names()
+        assert knobs <= {field.name for field in Agent._meta.get_fields()}
+
+    def test_deployment_wins_over_agent_over_site(self) -> None:
+        RuntimeSettings(match_count=5, context_exchanges=2, temperature=0.1).save()
+        agent = make_agent(match_count=7, temperature=0.5)
+        deployment = make_deployment(agent, config_overlay={"temperature": 0.9})
+        config = effective_config(deployment)
+        assert (config.context_exchanges, config.match_count, config.temperature) == (2, 7, 0.9)
+
+    def test_defaults_apply_where_nothing_is_saved(self) -> None:
+        config = effective_config(make_deployment(Agent.objects.create(slug="a", name="A")))
+        assert (config.context_exchanges, config.guard_rail_threshold) == (3, None)
+        assert config.guard_rail_message == "Requête trop éloignée de la recherche fondamentale."
+
+    def test_zero_and_false_override(self) -> None:
+        agent = make_agent(context_exchanges=0, direct_answers=False)
+        config = effective_config(make_deployment(agent))
+        assert config.context_exchanges == 0
+        assert config.direct_answers is False
+
+    def test_overlay_method_wins_and_an_unknown_one_falls_back_to_the_agent(self) -> None:
+        agent = make_agent(indexing_method=IndexingMethod.QA_ATOMIC)
+        legacy = make_deployment(agent, slug="l", config_overlay={"indexing_method": "legacy"})
+        unknown = make_deployment(agent, slug="u", config_overlay={"indexing_method": "nouveau"})
+        assert legacy.effective_indexing_method is IndexingMethod.LEGACY
+        assert unknown.effective_indexing_method is IndexingMethod.QA_ATOMIC
+        assert agent.methods_in_use() == {IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY}
+
+    def test_overlay_with_unknown_key_or_bad_value_is_refused_by_name(self) -> None:
+        overlay = {"matchcount": 3, "temperature": 9, "indexing_method": "x"}
+        deployment = make_deployment(config_overlay=overlay)
+        with self.assertRaises(ValidationError) as refusal:
+            deployment.clean()
+        text = " ".join(refusal.exception.messages)
+        for key in overlay:
+            assert key in text
+
+    def test_explanation_names_the_level_and_what_would_be_inherited(self) -> None:
+        agent = make_agent(match_count=7)
+        deployment = make_deployment(agent, config_overlay={"match_count": 9})
+        explained = {row.name: row for row in explain_settings(agent=agent, deployment=deployment)}
+        row = explained["match_count"]
+        assert (row.value, row.level, row.inherited, row.inherited_level) == (9, "deployment", 7, "agent")
+        assert explained["context_exchanges"].level == "site"
+
+    def test_refusal_is_in_the_readers_language(self) -> None:
+        deployment = make_deployment()
+        with translation.override("en"):
+            assert "research" in effective_config(deployment).guard_rail_message
+
+    def test_labels_of_the_methods_are_the_seeds(self) -> None:
+        assert IndexingMethod.QA_ATOMIC.label == "Q/R Atomique"
+        assert IndexingMethod.LEGACY.label == "Classique (legacy)"
+        assert "Question/Réponse" in IndexingMethod.QA_ATOMIC.description

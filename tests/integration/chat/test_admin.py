@@ -1,0 +1,173 @@
+"""The admin of conversations and turns."""
+
+from typing import Any
+
+from django.test import TestCase
+
+from agents.admin_base import admin_url
+from chat.models import AnswerSource, Conversation, Message, Role, Turn
+from knowledge.models import Chunk, Document
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    superuser_client,
+)
+from tests.factories import make_agent, make_conversation, make_deployment, make_exchange
+
+TRACE = [
+    {
+        "step": "search",
+        "outcome": "found",
+        "score": 0.83,
+        "threshold": None,
+        "ms": 4.2,
+        "detail": "",
+    },
+    {
+        "step": "direct_answer",
+        "outcome": "second_key_refused",
+        "score": 0.83,
+        "threshold": 0.72,
+        "ms": 0.4,
+        "detail": "Combien coûte la carte en 2023 ? : date",
+    },
+]
+
+
+def make_answered(**overrides: Any) -> Turn:
+    conversation = overrides.pop("conversation", None) or make_conversation(title="Horaires")
+    defaults = {"answer_source": AnswerSource.EXTRACTIVE, "trace": TRACE, "score": 0.83}
+    return make_exchange(
+        conversation, "Quels horaires ?", "De 9 à 17 h.", **{**defaults, **overrides}
+    )
+
+
+def give_sources(turn: Turn, **source: Any) -> None:
+    defaults = {"n": 1, "title": "faq.md", "type": "qa_pair", "question": "Prix ?", "score": 0.83}
+    Message.objects.filter(turn=turn, role=Role.ASSISTANT).update(
+        sources=[{**defaults, "text": "12 euros.", **source}]
+    )
+
+
+class PagesTest(TestCase):
+    def test_every_page_opens_with_the_one_right(self) -> None:
+        client, turn = client_of(make_staff("chat.view_turn")), make_answered()
+        for model, key in ((Conversation, turn.conversation_id), (Turn, turn.pk)):
+            assert client.get(admin_url(model, "changelist")).status_code == 200
+            assert client.get(admin_url(model, "change", key)).status_code == 200
+
+    def test_no_other_right_opens_what_people_asked(self) -> None:
+        turn = make_answered()
+        staff = make_staff("chat.view_conversation", "chat.change_turn", "chat.view_message")
+        client = client_of(staff)
+        for model, key in ((Conversation, turn.conversation_id), (Turn, turn.pk)):
+            assert client.get(admin_url(model, "changelist")).status_code == 403
+            assert client.get(admin_url(model, "change", key)).status_code == 403
+
+    def test_nothing_is_added_changed_or_deleted_here(self) -> None:
+        client, turn = superuser_client(), make_answered()
+        for model, key in ((Conversation, turn.conversation_id), (Turn, turn.pk)):
+            assert client.get(admin_url(model, "add")).status_code == 403
+            assert client.post(admin_url(model, "change", key), {}).status_code == 403
+            assert client.post(admin_url(model, "delete", key), {"post": "yes"}).status_code == 403
+
+    def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
+        client, deployment = superuser_client(), make_deployment()
+
+        def make_row() -> Turn:
+            return make_answered(conversation=make_conversation(deployment))
+
+        for model in (Conversation, Turn):
+            one, ten = queries_with_one_and_ten_rows(
+                client, admin_url(model, "changelist"), make_row
+            )
+            assert one == ten, model.__name__
+
+    def test_conversations_are_found_by_title_deployment_and_way(self) -> None:
+        client, turn = superuser_client(), make_answered()
+        wanted = turn.conversation
+        make_answered(
+            conversation=make_conversation(title="Autre"), answer_source=AnswerSource.GUARD_RAIL
+        )
+        for query in (
+            {"q": "Horaires"},
+            {"deployment__id__exact": wanted.deployment_id},
+            {"turns__answer_source__exact": "extractive"},
+        ):
+            page = client.get(admin_url(Conversation, "changelist", **query))
+            assert list(page.context["cl"].result_list) == [wanted], query
+
+    def test_turns_of_one_conversation_are_listed(self) -> None:
+        client, turn = superuser_client(), make_answered()
+        make_answered()
+        page = client.get(
+            admin_url(Turn, "changelist", conversation__id__exact=turn.conversation_id)
+        )
+        assert list(page.context["cl"].result_list) == [turn]
+        self.assertContains(page, "Quels horaires ?")
+
+
+class ConversationPageTest(TestCase):
+    def test_the_thread_is_read_with_a_way_to_each_why(self) -> None:
+        turn = make_answered()
+        page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
+        self.assertContains(page, "Quels horaires ?")
+        self.assertContains(page, "De 9 à 17 h.")
+        self.assertContains(page, admin_url(Turn, "change", turn.pk))
+
+    def test_another_conversation_is_not_in_it(self) -> None:
+        turn = make_answered()
+        make_exchange(make_conversation(), "Question secrète", "Réponse secrète")
+        page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
+        self.assertNotContains(page, "secrète")
+
+
+class WhyPageTest(TestCase):
+    def page(self, turn: Turn) -> Any:
+        return superuser_client().get(admin_url(Turn, "change", turn.pk))
+
+    def test_question_answer_and_path_are_told_in_words(self) -> None:
+        page = self.page(make_answered())
+        for text in (
+            "Pourquoi cette réponse",
+            "Quels horaires ?",
+            "De 9 à 17 h.",
+            "elles ne demandent pas la même chose",
+            "Combien coûte la carte en 2023 ?",
+            "0,720",
+        ):
+            self.assertContains(page, text)
+
+    def test_sources_link_to_their_passage_and_document(self) -> None:
+        document = Document.objects.create(agent=make_agent(), name="faq.md")
+        chunk = Chunk.objects.create(document=document, index=0, content="x", content_hash="x")
+        turn = make_answered()
+        give_sources(turn, chunk_id=chunk.pk, document_id=document.pk)
+        page = self.page(turn)
+        self.assertContains(page, admin_url(Chunk, "change", chunk.pk))
+        self.assertContains(page, admin_url(Document, "change", document.pk))
+        self.assertContains(page, "0,830")
+
+    def test_a_source_that_is_gone_has_no_link_and_keeps_its_text(self) -> None:
+        turn = make_answered()
+        give_sources(turn, chunk_id=987_654, document_id=987_654)
+        page = self.page(turn)
+        self.assertNotContains(page, "987654")
+        self.assertContains(page, "passage supprimé depuis")
+        self.assertContains(page, "12 euros.")
+
+    def test_what_people_and_documents_wrote_is_escaped(self) -> None:
+        turn = make_exchange(make_conversation(), "<script>alert(1)</script>", "<img src=x>")
+        give_sources(turn, text="<b>gras</b>")
+        page = self.page(turn)
+        self.assertNotContains(page, "<script>alert(1)")
+        self.assertNotContains(page, "<img src=x>")
+        self.assertNotContains(page, "<b>gras</b>")
+
+    def test_a_turn_without_answer_or_trace_still_opens(self) -> None:
+        turn = make_answered(trace=[])
+        Message.objects.filter(turn=turn, role=Role.ASSISTANT).delete()
+        page = self.page(turn)
+        self.assertContains(page, "Aucune étape")
+        self.assertContains(page, "ne cite aucune source")

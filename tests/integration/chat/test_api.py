@@ -1,0 +1,153 @@
+"""The HTTP edge: own conversations only, and a question as server-sent events."""
+
+import json
+import uuid
+
+from django.test import AsyncClient, Client, TestCase
+
+from agents.bridges import in_database
+from agents.models import Audience
+from chat.models import Conversation, Message
+from tests.factories import make_conversation, make_deployment, make_exchange, make_library, make_user
+
+KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+
+
+def events_of(body: str) -> list[tuple[str, dict]]:
+    rows = []
+    for block in body.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        rows.append((fields["event"], json.loads(fields["data"])))
+    return rows
+
+
+class ConversationApiTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_deployment()
+
+    def create(self, client: Client) -> str:
+        response = client.post(
+            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
+        )
+        assert response.status_code == 201, response.content
+        return str(response.json()["id"])
+
+    def test_visitor_sees_own_conversations_only(self) -> None:
+        mine, theirs = Client(), Client()
+        conversation = self.create(mine)
+        make_exchange(Conversation.objects.get(pk=conversation), "q", "a")
+        Conversation.objects.update(title="t")
+        listed = mine.get("/api/conversations/").json()["results"]
+        assert [row["id"] for row in listed] == [conversation]
+        assert theirs.get("/api/conversations/").json()["results"] == []
+        for path in ("", "messages/"):
+            assert theirs.get(f"/api/conversations/{conversation}/{path}").status_code == 404
+        assert theirs.delete(f"/api/conversations/{conversation}/").status_code == 404
+
+    def test_conversation_is_renamed_and_deleted_by_its_owner(self) -> None:
+        client = Client()
+        url = f"/api/conversations/{self.create(client)}/"
+        renamed = client.patch(url, {"title": " Ma question "}, "application/json")
+        assert renamed.json()["title"] == "Ma question"
+        assert client.patch(url, {"title": ""}, "application/json").status_code == 400
+        assert client.delete(url).status_code == 204
+        assert not Conversation.objects.exists()
+
+    def test_search_looks_into_titles_and_messages(self) -> None:
+        client = Client()
+        conversation = Conversation.objects.get(pk=self.create(client))
+        make_exchange(conversation, "Où est la piscine ?", "Rue du Lac.")
+        Conversation.objects.update(title="Sport")
+        for words, count in (("piscine", 1), ("sport", 1), ("cantine", 0)):
+            found = client.get("/api/conversations/", {"q": words}).json()["results"]
+            assert len(found) == count, words
+
+    def test_messages_carry_sanitised_html_and_their_turn(self) -> None:
+        client = Client()
+        conversation = self.create(client)
+        make_exchange(Conversation.objects.get(pk=conversation), "q", "**oui** <script>x</script>")
+        body = client.get(f"/api/conversations/{conversation}/messages/").json()
+        assert "<strong>oui</strong>" in body["messages"][1]["html"]
+        assert "<script" not in body["messages"][1]["html"]
+        assert body["messages"][1]["turn"]["status"] == "done"
+
+    def test_deployment_for_signed_in_people_is_closed_to_visitors(self) -> None:
+        self.deployment.audience = Audience.SIGNED_IN
+        self.deployment.save()
+        body = {"deployment": self.deployment.slug}
+        assert Client().post("/api/conversations/", body, "application/json").status_code == 404
+        client = Client()
+        client.force_login(make_user())
+        assert client.post("/api/conversations/", body, "application/json").status_code == 201
+
+    def test_session_without_csrf_token_is_refused(self) -> None:
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(make_user())
+        for url in ("/api/rag/chat", "/api/conversations/"):
+            response = client.post(url, {"message": "Où ?"}, "application/json")
+            assert response.status_code == 403, url
+
+
+class RagChatTests(TestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    async def post(self, client: AsyncClient, **body: object) -> tuple[int, str]:
+        response = await client.post("/api/rag/chat", body, "application/json")
+        if not response.streaming:
+            return response.status_code, response.content.decode()
+        parts = [part async for part in response.streaming_content]
+        return response.status_code, b"".join(parts).decode()
+
+    async def test_question_is_answered_as_events_and_saved_once(self) -> None:
+        status, body = await self.post(
+            AsyncClient(), message=KNOWN, deployment=self.deployment.slug
+        )
+        events = events_of(body)
+        assert status == 200
+        assert [name for name, _ in events] == ["meta", "sources", "delta", "done"]
+        assert events[-1][1]["answerSource"] == "direct_qa"
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_same_client_message_is_answered_once(self) -> None:
+        client = AsyncClient()
+        _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
+        conversation = events_of(first)[0][1]["conversationId"]
+        _, again = await self.post(
+            client, message=KNOWN, clientMessageId="a1", conversationId=conversation
+        )
+        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_events_continue_after_the_last_id(self) -> None:
+        client = AsyncClient()
+        _, body = await self.post(client, message=KNOWN)
+        turn = events_of(body)[0][1]["turnId"]
+        response = await client.get(
+            f"/api/rag/turns/{turn}/events", headers={"last-event-id": "2"}
+        )
+        rest = b"".join([part async for part in response.streaming_content]).decode()
+        assert [name for name, _ in events_of(rest)] == ["delta", "done"]
+        stranger = await AsyncClient().get(f"/api/rag/turns/{turn}/events")
+        assert stranger.status_code == 404
+
+    async def test_bad_requests_name_the_field(self) -> None:
+        for body, status, word in (
+            ({"message": ""}, 422, "message"),
+            ({"message": "a" * 9000}, 422, "message"),
+            ({"message": "Où ?", "conversationId": "x"}, 422, "conversationId"),
+            ({"message": "Où ?", "conversationId": str(uuid.uuid4())}, 404, "conversation"),
+            ({"message": "Où ?", "deployment": "nulle-part"}, 404, "déploiement"),
+        ):
+            got, text = await self.post(AsyncClient(), **body)
+            assert got == status, text
+            assert word in json.loads(text)["message"]
+
+    async def test_foreign_conversation_cannot_be_continued(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        status, _ = await self.post(
+            AsyncClient(), message=KNOWN, conversationId=str(foreign.pk)
+        )
+        assert status == 404
+        assert await in_database(Message.objects.count) == 0

@@ -1,0 +1,128 @@
+"""Commands with `--json`: exactly one object with the keys of the contract; errors say what to do."""
+
+import json
+import uuid
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TransactionTestCase
+
+from agents.models import Agent, Deployment
+from chat.models import Conversation, Turn
+from tests.factories import FAQ_TEXT, TEST_THRESHOLDS
+
+KNOWN = "Combien coûte la carte de lecteur ?"
+ANSWER_KEYS = {
+    *("question", "answer", "answer_source", "model", "score", "best_score", "sources"),
+    *("llm_calls", "rounds", "efficiency", "trace", "conversation_id", "turn_id"),
+}
+SOURCE_KEYS = {"n", "title", "document_id", "chunk_id", "type", "question", "score", "text"}
+REPORT_KEYS = {
+    *("documents", "chunks", "points", "embedded", "reused", "model_calls"),
+    *("waiting", "skipped", "failed", "seconds"),
+}
+
+
+def run(*words: object) -> Any:
+    out = StringIO()
+    call_command(*map(str, words), "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+class CommandTests(TransactionTestCase):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        (tmp_path / "faq.md").write_text(FAQ_TEXT, encoding="utf-8")
+
+    def setUp(self) -> None:
+        # Its own slug for each test: a vector store outside the database keeps what a test left.
+        self.slug = f"library-{uuid.uuid4().hex[:8]}"
+        call_command("create_agent", self.slug, stdout=StringIO())
+        Agent.objects.update(**TEST_THRESHOLDS)
+
+    def test_agent_comes_with_a_deployment_of_the_same_slug(self) -> None:
+        assert Deployment.objects.get(slug=self.slug).agent.slug == self.slug
+        with pytest.raises(CommandError, match="exists already"):
+            call_command("create_agent", self.slug)
+        with pytest.raises(CommandError, match="not a slug"):
+            call_command("create_agent", "no slug!")
+
+    def test_documents_are_added_once_and_reused_after(self) -> None:
+        first = run("add_documents", self.slug, self.folder)
+        again = run("add_documents", self.slug, self.folder)
+        assert set(first) == REPORT_KEYS
+        assert (first["documents"], first["embedded"]) == (1, first["points"])
+        assert (again["documents"], again["embedded"], again["reused"]) == (1, 0, again["points"])
+
+    def test_bad_files_are_named_and_the_rest_is_done(self) -> None:
+        (self.folder / "vide.md").write_bytes(b"")
+        (self.folder / "photo.xyz").write_bytes(b"x")
+        report = run("add_documents", self.slug, self.folder, self.folder / "absent.md")
+        assert {row["item"].rsplit("/", 1)[-1] for row in report["failed"]} == {"vide.md", "absent.md"}
+        assert [row["item"] for row in report["skipped"]] == ["photo.xyz"]
+        assert report["documents"] == 1
+
+    def test_search_prints_the_keys_of_the_contract(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        results = run("search", self.slug, KNOWN, "--limit", 2)["results"]
+        assert set(results[0]) == {
+            *("content", "question", "title", "type", "score", "document_id", "chunk_id"),
+        }
+        assert results[0]["question"] == KNOWN
+        assert len(results) == 2
+
+    def test_ask_prints_the_keys_of_the_contract_and_stores_the_turn(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        row = run("ask", self.slug, KNOWN)
+        assert set(row) == ANSWER_KEYS
+        assert set(row["sources"][0]) == SOURCE_KEYS
+        assert (row["answer_source"], row["model"], row["llm_calls"]) == (
+            "direct_qa",
+            "direct_qr_match",
+            0,
+        )
+        assert str(Turn.objects.get().pk) == row["turn_id"]
+        run("ask", self.slug, KNOWN, "--conversation", row["conversation_id"])
+        assert Conversation.objects.count() == 1
+
+    def test_dry_run_stores_nothing(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        row = run("ask", self.slug, KNOWN, "--dry-run")
+        assert (row["turn_id"], Turn.objects.count()) == (None, 0)
+
+    def test_evaluation_compares_with_expectations_without_writing(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        lines = [
+            {"question": KNOWN, "answer_source": "direct_qa", "contains": "12 euros"},
+            {"question": "xylophone zygote kiwi ?", "answer_source": "llm"},
+            {"question": "Qui range les livres ?"},
+        ]
+        file = self.folder / "questions.jsonl"
+        file.write_text("\n".join(map(json.dumps, lines)))
+        result = run("evaluate", self.slug, file)
+        assert [set(row) >= ANSWER_KEYS for row in result["rows"]] == [True] * 3
+        assert [row["passed"] for row in result["rows"]] == [True, False, True]
+        assert (result["summary"]["questions"], result["summary"]["passed"]) == (3, 1)
+        assert Turn.objects.count() == 0
+
+    def test_rebuild_preview_and_rollback_print_their_keys(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        preview = run("rebuild_agent_index", self.slug, "--dry-run")
+        assert (preview["added"], preview["removed"], preview["changed"]) == (0, 0, 0)
+        rebuilt = run("rebuild_agent_index", self.slug)
+        assert set(rebuilt) == REPORT_KEYS | {"generation"}
+        assert run("rebuild_agent_index", self.slug, "--rollback")["generation"] < rebuilt["generation"]
+        with pytest.raises(CommandError):
+            call_command("rebuild_agent_index", self.slug, "--rollback")
+
+    def test_errors_say_what_to_do(self) -> None:
+        with pytest.raises(CommandError, match="create_agent"):
+            call_command("ask", "nowhere", "Où ?")
+        with pytest.raises(CommandError, match="add_documents|documents"):
+            call_command("search", self.slug, "Où ?")
+        with pytest.raises(CommandError):
+            call_command("evaluate", self.slug, str(self.folder / "absent.jsonl"))

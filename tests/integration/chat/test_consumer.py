@@ -1,0 +1,83 @@
+"""The WebSocket edge, through the real ASGI application."""
+
+import uuid
+
+from django.test import AsyncClient, TestCase
+
+from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
+from chat.models import Message
+from tests.factories import make_conversation, make_library
+from tests.sockets import Socket
+from tests.integration.chat.test_turn import NEAR, scripted
+
+KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+
+
+class ConsumerTests(TestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    async def open(self, conversation_id: uuid.UUID | str, client: AsyncClient) -> Socket:
+        socket = Socket(f"/ws/chat/{conversation_id}/", client)
+        await socket.open()
+        return socket
+
+    async def owner(self) -> tuple[AsyncClient, str]:
+        client = AsyncClient()
+        created = await client.post(
+            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
+        )
+        return client, created.json()["id"]
+
+    async def test_question_is_answered_in_events_with_rising_ids(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        frames = await socket.until_end()
+        assert [frame["type"] for frame in frames] == ["meta", "sources", "delta", "done"]
+        assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
+        await socket.close()
+
+    async def test_foreign_conversation_is_closed_at_once(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        client, _ = await self.owner()
+        socket = await self.open(foreign.pk, client)
+        closed = await socket.receive_output(5)
+        assert (closed["type"], closed["code"]) == ("websocket.close", 4404)
+
+    async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send_text("{")
+        assert (await socket.receive())["code"] == "invalid_message"
+        await socket.send(type="ask", message=KNOWN)
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()
+
+    async def test_stop_reaches_a_running_turn_and_keeps_its_text(self) -> None:
+        client, conversation = await self.owner()
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        with scripted(reply):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await socket.send(type="stop")
+            last = (await socket.until_end())[-1]
+        assert (last["status"], last["content"]) == ("interrupted", "Un début")
+        await socket.close()
+
+    async def test_turn_survives_its_socket_and_is_resumed_by_another(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        meta = await socket.receive()
+        await socket.close()
+        other = await self.open(conversation, client)
+        await other.send(type="resume", turnId=meta["turnId"], lastEventId=1)
+        frames = await other.until_end()
+        assert [frame["type"] for frame in frames] == ["sources", "delta", "done"]
+        assert await in_database(Message.objects.count) == 2
+        await other.close()

@@ -1,0 +1,235 @@
+"""The table store and transactions: what is followed, what a rollback leaves, what is bounded."""
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import OperationalError, connection, transaction
+from django.test import TestCase, TransactionTestCase, override_settings
+from django.test.utils import CaptureQueriesContext
+
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.models import VectorCollection, VectorPoint
+from knowledge.vectors import table
+from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Vector
+from knowledge.vectors.table import TableVectorStore
+
+RECIPE = Recipe(model="table", dimensions=2)
+EVEN = PayloadFilter(all_of=(Condition("even", True),))
+
+
+def ident(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def vector(*values: float) -> Vector:
+    return np.array(values, dtype=np.float32)
+
+
+def point(number: int, values: Sequence[float] = (1, 0)) -> Point:
+    payload: dict[str, Json] = {"n": number, "even": number % 2 == 0}
+    return Point(ident(number), vector(*values), payload)
+
+
+def found(
+    store: TableVectorStore, payload_filter: PayloadFilter | None = None, name: str = "c"
+) -> list[int]:
+    hits = store.query(
+        name, vector(1, 0), recipe=RECIPE, limit=1_000, payload_filter=payload_filter
+    )
+    return [uuid.UUID(hit.id).int for hit in hits]
+
+
+class RolledBackError(Exception):
+    """Ends a transaction on purpose."""
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Run `work` on a database connection of its own."""
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+
+
+class InsideATransactionTests(TestCase):
+    """A whole `TestCase` is one transaction: everything here is uncommitted."""
+
+    store: ClassVar[TableVectorStore]
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.store = TableVectorStore()
+        cls.store.ensure("c", RECIPE)
+        cls.store.upsert("c", [point(1), point(2)])
+
+    def test_own_writes_are_found(self) -> None:
+        self.store.upsert("c", [point(3)])
+        self.store.delete("c", [ident(1)])
+        assert found(self.store) == [2, 3]
+        assert found(self.store, EVEN) == [2]
+
+    def test_rolled_back_savepoint_leaves_nothing(self) -> None:
+        with pytest.raises(RolledBackError), transaction.atomic():
+            self.store.upsert("c", [point(3), point(1, (0, 1))])
+            assert found(self.store) == [2, 3, 1]
+            raise RolledBackError
+        assert found(self.store) == [1, 2]
+
+    def test_version_used_again_after_a_rollback_is_read_again(self) -> None:
+        with pytest.raises(RolledBackError), transaction.atomic():
+            self.store.upsert("c", [point(3)])
+            found(self.store, EVEN)
+            raise RolledBackError
+        self.store.upsert("c", [point(4)])
+        assert found(self.store) == [1, 2, 4]
+        assert found(self.store, EVEN) == [2, 4]
+
+    async def test_writes_are_found_across_the_bridge(self) -> None:
+        await sync_to_async(self.store.upsert)("c", [point(5)])
+        assert await sync_to_async(found)(self.store) == [1, 2, 5]
+
+    def test_database_failure_is_translated(self) -> None:
+        def fail(*_arguments: object) -> None:
+            raise OperationalError("disk full")
+
+        with connection.execute_wrapper(fail), pytest.raises(VectorStoreUnavailableError):
+            found(self.store)
+
+
+class CommittedTests(TransactionTestCase):
+    def setUp(self) -> None:
+        self.store = TableVectorStore()
+        self.store.ensure("c", RECIPE)
+        self.store.upsert("c", [point(number) for number in range(1, 5)])
+        assert found(self.store) == [1, 2, 3, 4]
+
+    def test_unchanged_collection_costs_two_queries(self) -> None:
+        found(self.store, EVEN)
+        with self.assertNumQueries(2):
+            found(self.store)
+        with self.assertNumQueries(2):
+            found(self.store, EVEN)
+
+    def test_change_reads_changed_rows_only(self) -> None:
+        found(self.store, EVEN)
+        in_thread(lambda: self.store.upsert("c", [point(6)]))
+        with CaptureQueriesContext(connection) as queries:
+            assert found(self.store, EVEN) == [2, 4, 6]
+        read = [query["sql"] for query in queries if '"vector"' in query["sql"]]
+        assert len(read) == 1
+        assert '"version" >' in read[0]
+
+    def test_other_connections_writes_are_followed(self) -> None:
+        in_thread(lambda: self.store.upsert("c", [point(5), point(1, (0, 1))]))
+        assert found(self.store) == [2, 3, 4, 5, 1]
+        in_thread(lambda: self.store.delete("c", [ident(2), ident(5)]))
+        assert found(self.store) == [3, 4, 1]
+
+    def test_rolled_back_transaction_leaves_nothing(self) -> None:
+        with pytest.raises(RolledBackError), transaction.atomic():
+            self.store.upsert("c", [point(1, (0, 1)), point(9)])
+            self.store.delete("c", [ident(2)])
+            assert found(self.store) == [3, 4, 9, 1]
+            assert found(self.store, EVEN) == [4]
+            raise RolledBackError
+        assert found(self.store) == [1, 2, 3, 4]
+        assert found(self.store, EVEN) == [2, 4]
+
+    def test_rolled_back_versions_hide_nothing_later(self) -> None:
+        with pytest.raises(RolledBackError), transaction.atomic():
+            self.store.upsert("c", [point(9)])
+            found(self.store)
+            raise RolledBackError
+        self.store.upsert("c", [point(7)])
+        assert found(self.store) == [1, 2, 3, 4, 7]
+
+    def test_uncommitted_writes_are_not_seen_by_others(self) -> None:
+        seen: list[list[int]] = []
+        with transaction.atomic():
+            self.store.upsert("c", [point(9)])
+            in_thread(lambda: seen.append(found(self.store)))
+        in_thread(lambda: seen.append(found(self.store)))
+        assert seen == [[1, 2, 3, 4], [1, 2, 3, 4, 9]]
+
+    def test_write_shares_the_fate_of_the_callers_rows(self) -> None:
+        with pytest.raises(RolledBackError), transaction.atomic():
+            self.store.ensure("other", RECIPE)
+            self.store.upsert("other", [point(1)])
+            raise RolledBackError
+        assert [info.name for info in self.store.collections()] == ["c"]
+
+    def test_reading_in_a_transaction_without_writes_uses_the_shared_matrix(self) -> None:
+        with transaction.atomic(), self.assertNumQueries(2):
+            assert found(self.store) == [1, 2, 3, 4]
+
+    def test_concurrent_writers_lose_nothing_and_hide_nothing(self) -> None:
+        def write(start: int) -> None:
+            for number in range(start, start + 10):
+                self.store.upsert("c", [point(number)])
+                found(self.store)
+            connection.close()
+
+        writers = [threading.Thread(target=write, args=(100 * n,)) for n in range(1, 5)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(60)
+        assert len(found(self.store)) == 4 + 40
+        assert VectorCollection.objects.get().version == 1 + 40
+
+    @override_settings(TABLE_STORE_PURGE_VERSIONS=3)
+    def test_purge_removes_old_deletions_and_late_readers_load_anew(self) -> None:
+        def write() -> None:
+            self.store.delete("c", [ident(1), ident(2)])  # version 2
+            for number in range(10, 16):
+                self.store.upsert("c", [point(number)])  # up to version 8, purges at 6
+
+        in_thread(write)
+        assert not VectorPoint.objects.filter(deleted=True).exists()
+        assert VectorCollection.objects.get().purged_version == 2
+        assert found(self.store) == [3, 4, *range(10, 16)]
+
+    @override_settings(TABLE_STORE_PURGE_VERSIONS=3)
+    def test_recent_deletions_are_kept_for_other_readers(self) -> None:
+        self.store.upsert("c", [point(5)])
+        self.store.delete("c", [ident(1)])
+        assert VectorPoint.objects.filter(deleted=True).count() == 1
+        assert VectorCollection.objects.get().purged_version == 0
+
+    def test_memory_is_bounded_by_the_cache_budget(self) -> None:
+        for name in ("d", "e", "f"):
+            self.store.ensure(name, RECIPE)
+            self.store.upsert(name, [point(1)])
+        with override_settings(TABLE_STORE_CACHE_BYTES=1):
+            for name in ("c", "d", "e", "f", "c"):
+                assert 1 in found(self.store, name=name)
+            assert len(table._matrices) == 1
+
+    @override_settings(TABLE_STORE_COMFORTABLE_POINTS=3)
+    def test_large_collection_is_warned_about_once_and_advised_on(self) -> None:
+        self.store.upsert("c", [point(5)])
+        with self.assertLogs("knowledge.vectors.table", "WARNING") as logged:
+            found(self.store)
+            self.store.upsert("c", [point(6)])
+            found(self.store)
+        assert len(logged.records) == 1
+        assert "migrate_vectors" in logged.output[0]
+        assert "migrate_vectors" in self.store.advice()[0]
+
+    def test_point_deleted_after_it_was_found_is_left_out(self) -> None:
+        state = table._state("c")
+        self.store.delete("c", [ident(1)])
+        hits = table._hits(state, [(uuid.UUID(int=1), 1.0), (uuid.UUID(int=2), 1.0)])
+        assert [hit.id for hit in hits] == [ident(2)]

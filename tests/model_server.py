@@ -1,0 +1,631 @@
+"""A scripted, OpenAI-compatible model server on loopback, for tests, benchmarks and demonstrations by hand.
+
+It is as strict as the real one about what it is sent (roles, null contents, a tool message without its call, unknown
+arguments are 400), counts and keeps every call, and misbehaves on demand: late, slow, cut, silent, malformed, refusing.
+It is a bare `asyncio.Protocol`, so that a hundred streams leave the processor to the program under test. Replies are
+taken from `replies` in order; afterwards `fallback` answers, by default from the passages in the prompt.
+Standard library only; never serve it on another interface than loopback.
+
+    python -m tests.model_server --port 0 --tokens 100 --interval-ms 10
+"""
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import json
+import math
+import re
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+Body = Mapping[str, Any]
+Respond = Callable[[Body], "ModelReply"]
+
+_MAX_REQUEST_BYTES = 16 * 1024 * 1024
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
+_CHAT_ARGUMENTS = frozenset(
+    "model messages temperature top_p n stream stream_options stop max_tokens max_completion_tokens presence_penalty "
+    "frequency_penalty seed response_format tools tool_choice parallel_tool_calls user".split()
+)
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """One answer and its faults. Times are seconds; `…_after` counts the tokens sent before the fault."""
+
+    tokens: Sequence[str] = ()
+    delay: float = 0.0
+    interval: float = 0.0
+    finish_reason: str = "stop"
+    status: int = 200
+    retry_after: float | None = None
+    error_message: str = "Scripted failure."
+    error_code: str | None = None
+    cut_after: int | None = None
+    """Reset the connection."""
+    end_after: int | None = None
+    """End the body properly, but with neither finish reason nor [DONE]."""
+    hang_after: int | None = None
+    """Send nothing more and keep the connection open."""
+    error_after: int | None = None
+    """Send an `error` object in the stream, then end."""
+    malformed_after: int | None = None
+    """Send an event that is not JSON (0: also the body of an unstreamed reply)."""
+    split_bytes: int = 0
+    """Send the stream in HTTP chunks of so many bytes, whatever they cut through."""
+    line_end: str = "\n"
+    keep_alive_comments: bool = False
+    send_done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    path: str
+    body: Body
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exception):
+    status: int
+    message: str
+    param: str | None = None
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        if self.status == 429:
+            kind = "rate_limit_error"
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+
+# Answers when nothing is scripted
+
+
+def tokenised(text: str) -> list[str]:
+    """Cut a text in pieces about as long as a model's tokens; joined, they give the text again."""
+    return re.findall(r"\s*\w{1,6}|\s*[^\w\s]|\s+$", text)
+
+
+def cited_answer(body: Body) -> ModelReply:
+    """Answer from the first numbered passage of the last user message, citing it, as a model would."""
+    if body.get("response_format", {}).get("type") == "json_object":
+        return ModelReply(tokens=["{}"])
+    question = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
+    passage = re.search(
+        r"\[Source 1\][^\n]*\n+(.+?)(?=\n\s*\n|\[Source 2\]|$)", question, re.DOTALL
+    )
+    if passage is None:
+        return ModelReply(tokens=tokenised("D’après les documents fournis [1], voici la réponse."))
+    excerpt = " ".join(passage[1].split())[:400]
+    return ModelReply(tokens=tokenised(f"D’après les documents fournis [1], {excerpt}"))
+
+
+def constant_reply(*, tokens: int, interval: float = 0.0, delay: float = 0.0) -> Respond:
+    """The same number of tokens at the same pace for every call: what a benchmark wants."""
+    reply = ModelReply(tokens=[" réponse"] * tokens, interval=interval, delay=delay)
+    return lambda _body: reply
+
+
+# What the real server refuses
+
+
+def check_chat_request(body: Body, *, models: Sequence[str], refused: frozenset[str]) -> None:
+    """Raise the refusal that the real server would answer with."""
+    for name in body:
+        if name in refused:
+            raise _Refusal(400, f"Unsupported parameter: '{name}'.", name, "unsupported_parameter")
+        if name not in _CHAT_ARGUMENTS:
+            raise _Refusal(400, f"Unrecognized request argument supplied: {name}", name)
+    _check_model(body, models=models)
+    if not isinstance(body.get("stream", False), bool):
+        raise _Refusal(400, "'stream' must be a boolean.", "stream")
+    if "stream_options" in body and not body.get("stream"):
+        raise _Refusal(
+            400, "'stream_options' is only allowed when 'stream' is on.", "stream_options"
+        )
+    _check_numbers(body)
+    _check_messages(body.get("messages"))
+    _check_response_format(body)
+
+
+def _check_model(body: Body, *, models: Sequence[str]) -> None:
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise _Refusal(400, "you must provide a model parameter", "model")
+    if models and model not in models:
+        raise _Refusal(404, f"The model '{model}' does not exist.", "model", "model_not_found")
+
+
+def _check_numbers(body: Body) -> None:
+    temperature = body.get("temperature", 1)
+    if not isinstance(temperature, int | float) or not 0 <= temperature <= 2:
+        raise _Refusal(400, "'temperature' must be between 0 and 2.", "temperature")
+    for name in ("max_tokens", "max_completion_tokens"):
+        value = body.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise _Refusal(400, f"'{name}' must be a positive integer.", name)
+
+
+def _check_messages(messages: Any) -> None:
+    if not isinstance(messages, list) or not messages:
+        raise _Refusal(400, "'messages' must be a non-empty array.", "messages")
+    pending: set[str] = set()
+    for index, message in enumerate(messages):
+        where = f"messages[{index}]"
+        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+            raise _Refusal(400, f"{where}.role is not one of {sorted(_ROLES)}.", where)
+        pending = _after_message(message, where=where, pending=pending)
+    if pending:
+        raise _Refusal(400, "tool_calls must be followed by tool messages.", "messages")
+
+
+def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str]) -> set[str]:
+    """The tool calls still without an answer after `message`."""
+    calls = message.get("tool_calls") or []
+    content = message.get("content")
+    if not isinstance(content, str) and not (content is None and calls):
+        raise _Refusal(400, f"{where}.content must be a string, not null.", where)
+    if message["role"] == "tool":
+        if message.get("tool_call_id") not in pending:
+            raise _Refusal(
+                400, f"{where}: 'tool' must be a response to a preceding 'tool_calls'.", where
+            )
+        return pending - {message["tool_call_id"]}
+    if pending:
+        raise _Refusal(400, f"{where}: tool_calls before it lack their tool messages.", where)
+    if calls and message["role"] != "assistant":
+        raise _Refusal(400, f"{where}: only an assistant message has tool_calls.", where)
+    return {call["id"] for call in calls}
+
+
+def _check_response_format(body: Body) -> None:
+    wanted = body.get("response_format", {"type": "text"})
+    if not isinstance(wanted, dict) or wanted.get("type") not in {
+        "text",
+        "json_object",
+        "json_schema",
+    }:
+        raise _Refusal(400, "Invalid 'response_format'.", "response_format")
+    said = any("json" in (m.get("content") or "").lower() for m in body["messages"])
+    if wanted["type"] == "json_object" and not said:
+        raise _Refusal(
+            400, "'messages' must contain the word 'json' in some form.", "response_format"
+        )
+
+
+# Embeddings: words hashed into signed dimensions, so that texts that share words are near
+
+
+def hashed_vector(text: str, *, dimensions: int) -> list[float]:
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+        vector[(digest >> 1) % dimensions] += 1.0 if digest & 1 else -1.0
+    norm = math.sqrt(sum(value * value for value in vector)) or 1.0
+    return [value / norm for value in vector]
+
+
+def _embeddings(body: Body) -> dict[str, Any]:
+    given = body.get("input")
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not 0 < len(texts) <= 2048:
+        raise _Refusal(400, "'input' must be a string or an array of 1 to 2048 strings.", "input")
+    if not all(isinstance(text, str) and text for text in texts):
+        raise _Refusal(400, "'$.input' is invalid: an input is empty.", "input")
+    dimensions = body.get("dimensions", 1536)
+    if not isinstance(dimensions, int) or not 0 < dimensions <= 8192:
+        raise _Refusal(400, "'dimensions' is invalid.", "dimensions")
+    data = []
+    for index, text in enumerate(texts):
+        vector: Any = hashed_vector(text, dimensions=dimensions)
+        if body.get("encoding_format") == "base64":
+            vector = base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode()
+        data.append({"object": "embedding", "index": index, "embedding": vector})
+    count = sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def _usage(body: Body, reply: ModelReply) -> dict[str, int]:
+    prompt = sum(len((m.get("content") or "").split()) for m in body["messages"])
+    done = len(reply.tokens)
+    return {"prompt_tokens": prompt, "completion_tokens": done, "total_tokens": prompt + done}
+
+
+def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "".join(reply.tokens)}
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": body["model"],
+        "choices": [choice],
+        "usage": _usage(body, reply),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A piece of the response body; `token`: the pace applies before it; `then`: `cut`, `hang` or nothing."""
+
+    data: bytes
+    token: bool = False
+    then: str = ""
+
+
+def _event(reply: ModelReply, data: str) -> bytes:
+    comment = f": keep-alive{reply.line_end}{reply.line_end}" if reply.keep_alive_comments else ""
+    return f"{comment}data: {data}{reply.line_end}{reply.line_end}".encode()
+
+
+def _stream_steps(body: Body, reply: ModelReply) -> Iterable[_Step]:
+    head = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": int(time.time()),
+        "model": body["model"],
+        "system_fingerprint": "fp_scripted",
+    }
+    before = json.dumps(head)[:-1] + ', "choices": [{"index": 0, "delta": '
+    after = ', "logprobs": null, "finish_reason": null}]}'
+    opening = json.dumps({"role": "assistant", "content": ""})
+    yield _Step(_event(reply, f"{before}{opening}{after}"))
+    for count, token in enumerate(reply.tokens):
+        if (fault := _fault(reply, count)) is not None:
+            yield fault
+            return
+        delta = '{"content": ' + json.dumps(token, ensure_ascii=False) + "}"
+        yield _Step(_event(reply, f"{before}{delta}{after}"), token=True)
+    if (fault := _fault(reply, len(reply.tokens))) is not None:
+        yield fault
+        return
+    choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reply.finish_reason}
+    yield _Step(_event(reply, json.dumps({**head, "choices": [choice]})))
+    if (body.get("stream_options") or {}).get("include_usage"):
+        last = {**head, "choices": [], "usage": _usage(body, reply)}
+        yield _Step(_event(reply, json.dumps(last)))
+    if reply.send_done:
+        yield _Step(_event(reply, "[DONE]"))
+
+
+def _fault(reply: ModelReply, count: int) -> _Step | None:
+    """The scripted fault that comes after `count` tokens, as the last step of the stream."""
+    if count == reply.cut_after:
+        return _Step(b"", then="cut")
+    if count == reply.hang_after:
+        return _Step(b"", then="hang")
+    if count == reply.end_after:
+        return _Step(b"")
+    if count == reply.malformed_after:
+        return _Step(_event(reply, '{"choices": [{"delta": {"content": "x"'))
+    if count == reply.error_after:
+        kind = {"message": reply.error_message, "type": "server_error", "code": reply.error_code}
+        return _Step(_event(reply, json.dumps({"error": kind})))
+    return None
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive HTTP/1.1 connection: reads a request, writes its response, then reads the next."""
+
+    def __init__(self, server: "ModelServer") -> None:
+        self._server = server
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._busy = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+        self._server.accepted += 1
+        self._server._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._server._connections.discard(self)
+        self._transport = None
+        if self._busy:
+            self._server._client_went_away()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        self._next_request()
+
+    def close(self) -> None:
+        self._busy = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _next_request(self) -> None:
+        end = self._buffer.find(b"\r\n\r\n")
+        if self._busy or end < 0:
+            return
+        request_line, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        headers = {k.strip().lower(): v.strip() for k, _, v in (x.partition(":") for x in lines)}
+        length = int(headers.get("content-length", "0"))
+        if length > _MAX_REQUEST_BYTES or "transfer-encoding" in headers:
+            self.close()
+        elif len(self._buffer) >= end + 4 + length:
+            raw = bytes(self._buffer[end + 4 : end + 4 + length])
+            del self._buffer[: end + 4 + length]
+            method, path = request_line.split(" ")[:2]
+            self._busy = True
+            self._answer(method, path.partition("?")[0], headers, raw)
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], raw: bytes) -> None:
+        try:
+            body = json.loads(raw) if raw else {}
+            self._route(method, path, headers, body if isinstance(body, dict) else {})
+        except json.JSONDecodeError:
+            self._refuse(path, {}, headers, _Refusal(400, "The body is not JSON."))
+        except _Refusal as refusal:
+            self._refuse(path, body, headers, refusal)
+
+    def _route(self, method: str, path: str, headers: Mapping[str, str], body: Body) -> None:
+        server = self._server
+        if server.api_key and headers.get("authorization") != f"Bearer {server.api_key}":
+            raise _Refusal(401, "Incorrect API key provided.", code="invalid_api_key")
+        if (method, path) == ("GET", "/v1/models"):
+            listed = [{"id": name, "object": "model"} for name in server.models]
+            self._send_json(200, {"object": "list", "data": listed})
+        elif (method, path) == ("POST", "/v1/embeddings"):
+            _check_model(body, models=())
+            answer = _embeddings(body)
+            server._record(Call(path, body, 200, headers))
+            self._send_json(200, answer)
+        elif (method, path) == ("POST", "/v1/chat/completions"):
+            self._chat(path, headers, body)
+        else:
+            raise _Refusal(404, f"Unknown request URL: {method} {path}.")
+
+    def _chat(self, path: str, headers: Mapping[str, str], body: Body) -> None:
+        check_chat_request(body, models=self._server.models, refused=self._server.refused)
+        reply = self._server._next_reply(body)
+        self._server._record(Call(path, body, reply.status, headers))
+        begin = self._begin_stream if body.get("stream") else self._send_whole
+        self._later(reply.delay, lambda: begin(body, reply))
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        if seconds <= 0:
+            action()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(seconds, action)
+
+    def _refuse(self, path: str, body: Body, headers: Mapping[str, str], refusal: _Refusal) -> None:
+        self._server._record(Call(path, body, refusal.status, headers))
+        self._send_json(refusal.status, refusal.body(), refusal.headers)
+
+    def _failed(self, reply: ModelReply) -> bool:
+        if reply.status == 200:
+            return False
+        extra = {} if reply.retry_after is None else {"Retry-After": f"{reply.retry_after:g}"}
+        refusal = _Refusal(reply.status, reply.error_message, None, reply.error_code)
+        self._send_json(reply.status, refusal.body(), extra)
+        return True
+
+    def _send_whole(self, body: Body, reply: ModelReply) -> None:
+        if self._failed(reply) or reply.hang_after is not None:
+            return
+        if reply.cut_after is not None:
+            self.close()
+        elif reply.malformed_after is not None:
+            self._send(200, b'{"choices": [', "application/json", {})
+        elif reply.error_after is not None:
+            self._send_json(200, _Refusal(500, reply.error_message, None, reply.error_code).body())
+        else:
+            self._send_json(200, _completion(body, reply))
+
+    def _send_json(
+        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._send(status, json.dumps(body).encode(), "application/json", headers or {})
+
+    def _send(self, status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> None:
+        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}\r\nContent-Type: {kind}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self._write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self._finished()
+
+    def _finished(self) -> None:
+        self._busy = False
+        if self._transport is not None:
+            self._next_request()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _begin_stream(self, body: Body, reply: ModelReply) -> None:
+        if self._failed(reply):
+            return
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+        self._write(head + b"Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n")
+        stream = _Stream(self, _stream_steps(body, reply), reply)
+        stream.run()
+
+
+class _Stream:
+    """Paces one streamed response. Times are absolute, so a late tick does not push back those after it."""
+
+    def __init__(self, connection: _Connection, steps: Iterable[_Step], reply: ModelReply) -> None:
+        self._connection = connection
+        self._steps = iter(steps)
+        self._reply = reply
+        self._loop = asyncio.get_running_loop()
+        self._due = self._loop.time()
+
+    def run(self) -> None:
+        """Write every step that is due, as one write; wait for the pace before the next token."""
+        written: list[bytes] = []
+        for step in self._steps:
+            written.append(self._framed(step.data))
+            if step.then:
+                self._connection._write(b"".join(written))
+                if step.then == "cut":
+                    self._cut()
+                return
+            if step.token and self._reply.interval:
+                self._due += self._reply.interval
+                if self._due > self._loop.time():
+                    self._connection._write(b"".join(written))
+                    self._connection._timer = self._loop.call_at(self._due, self.run)
+                    return
+        written.append(b"0\r\n\r\n")
+        self._connection._write(b"".join(written))
+        self._connection._finished()
+
+    def _cut(self) -> None:
+        # Closing at once would drop what the socket has not sent yet; a half-written chunk shows the cut all the same.
+        self._connection._busy = False
+        if self._connection._transport is not None:
+            self._connection._transport.close()
+
+    def _framed(self, data: bytes) -> bytes:
+        size = self._reply.split_bytes or len(data) or 1
+        pieces = (data[start : start + size] for start in range(0, len(data), size))
+        return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
+class ModelServer:
+    """The server in a thread of its own: `with ModelServer(replies=[…]) as server: server.base_url`."""
+
+    def __init__(
+        self,
+        replies: Iterable[ModelReply] = (),
+        *,
+        fallback: Respond = cited_answer,
+        models: Sequence[str] = (),
+        refused: Iterable[str] = (),
+        api_key: str = "",
+        port: int = 0,
+    ) -> None:
+        """`models` empty: any name is accepted. `refused`: arguments this server answers 400 to."""
+        self.models = tuple(models)
+        self.refused = frozenset(refused)
+        self.api_key = api_key
+        self.calls: list[Call] = []
+        self.disconnects = 0
+        self.accepted = 0
+        self._replies = list(replies)
+        self._fallback = fallback
+        self._port = port
+        self._changed = threading.Condition()
+        self._connections: set[_Connection] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="model-server", daemon=True)
+        self._ready = threading.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def unused_replies(self) -> int:
+        return len(self._replies)
+
+    def script(self, *replies: ModelReply) -> None:
+        """Queue more replies."""
+        with self._changed:
+            self._replies.extend(replies)
+
+    def wait_for_disconnects(self, count: int, *, timeout: float = 5.0) -> bool:
+        """Wait until `count` clients went away in the middle of a response."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.disconnects >= count, timeout)
+
+    def wait_for_calls(self, count: int, *, timeout: float = 5.0) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.calls) >= count, timeout)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(10) or not self._port:
+            raise RuntimeError("The model server did not start.")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        start = self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port)
+        try:
+            listener = self._loop.run_until_complete(start)
+            self._port = listener.sockets[0].getsockname()[1]
+            self._ready.set()
+            self._loop.run_forever()
+            listener.close()
+            for connection in list(self._connections):
+                connection.close()
+            self._loop.run_until_complete(asyncio.sleep(0))
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    def _next_reply(self, body: Body) -> ModelReply:
+        with self._changed:
+            scripted = self._replies.pop(0) if self._replies else None
+        return scripted or self._fallback(body)
+
+    def _record(self, call: Call) -> None:
+        with self._changed:
+            self.calls.append(call)
+            self._changed.notify_all()
+
+    def _client_went_away(self) -> None:
+        with self._changed:
+            self.disconnects += 1
+            self._changed.notify_all()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="A scripted OpenAI-compatible server on loopback.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tokens", type=int, default=0, help="0: an answer from the passages")
+    parser.add_argument("--interval-ms", type=float, default=10.0)
+    parser.add_argument("--delay-ms", type=float, default=0.0)
+    options = parser.parse_args(arguments)
+    interval, delay = options.interval_ms / 1000, options.delay_ms / 1000
+    constant = constant_reply(tokens=options.tokens, interval=interval, delay=delay)
+
+    def paced_answer(body: Body) -> ModelReply:
+        tokens = cited_answer(body).tokens
+        return ModelReply(tokens=tokens, interval=interval, delay=delay)
+
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    fallback = constant if options.tokens else paced_answer
+    with ModelServer(fallback=fallback, port=options.port) as server:
+        sys.stdout.write(f"{server.base_url}\n")
+        sys.stdout.flush()
+        stopped.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The stream decoder alone: any cut of the bytes gives the text, and hostile events give an error of ours."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.exceptions import LLMError, LLMResponseError, LLMUnavailableError
+from agents.llm.openai import StreamDecoder
+
+pytestmark = pytest.mark.unit
+
+TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+
+
+def event(token: str, *, ascii_only: bool = False) -> bytes:
+    chunk = {"choices": [{"index": 0, "delta": {"content": token}}]}
+    return b"data: " + json.dumps(chunk, ensure_ascii=ascii_only).encode() + b"\n\n"
+
+
+def decode(*pieces: bytes) -> tuple[StreamDecoder, str]:
+    decoder = StreamDecoder(model="unit")
+    text = "".join(decoder.feed(piece) for piece in pieces)
+    return decoder, text + decoder.close()
+
+
+@given(tokens=TEXTS, cuts=st.lists(st.integers(0, 5_000)), crlf=st.booleans())
+def test_any_cut_of_the_bytes_gives_the_same_text(
+    tokens: list[str], cuts: list[int], crlf: bool
+) -> None:
+    body = b"".join(map(event, tokens)) + b"data: [DONE]\n\n"
+    body = body.replace(b"\n", b"\r\n") if crlf else body
+    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    pieces = [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    decoder, text = decode(*pieces)
+    assert text == decoder.reply().text == "".join(tokens)
+
+
+@given(tokens=TEXTS)
+def test_characters_whose_halves_come_in_two_events_are_joined(tokens: list[str]) -> None:
+    units = "".join(tokens).encode("utf-16-le")
+    halves = [
+        units[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(units), 2)
+    ]
+    events = [event(half, ascii_only=True) for half in halves]
+    decoder, text = decode(*events, b"data: [DONE]\n\n")
+    assert text == "".join(tokens)
+
+
+@given(body=st.binary())
+def test_rubbish_raises_nothing_but_the_projects_errors(body: bytes) -> None:
+    decoder = StreamDecoder(model="unit")
+    try:
+        decoder.feed(b"data: " + body + b"\n\n")
+        decoder.close()
+        decoder.reply()
+    except LLMError:
+        pass
+    assert decoder.is_done is (body.strip() == b"[DONE]")
+
+
+def test_tokens_of_one_network_chunk_leave_as_one_text() -> None:
+    decoder = StreamDecoder(model="unit")
+    assert decoder.feed(event("La ") + event("gare") + event(".")[:20]) == "La gare"
+
+
+def test_an_event_of_several_lines_is_one_document() -> None:
+    _decoder, text = decode(b'data: {"choices": [{"delta":\ndata: {"content": "x"}}]}\n\n')
+    assert text == "x"
+
+
+def test_a_lone_half_and_a_nul_can_be_stored() -> None:
+    _decoder, text = decode(event("a\ud83d", ascii_only=True), event("b\0c", ascii_only=True))
+    assert text == "a\ufffdbc"
+    text.encode()
+
+
+def test_the_last_event_needs_no_blank_line() -> None:
+    decoder, text = decode(event("x"), b"data: [DONE]")
+    assert decoder.reply().text == text == "x"
+
+
+def test_usage_comes_with_a_chunk_without_choices() -> None:
+    usage = b'data: {"model": "m-2", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}\n\n'
+    decoder, _text = decode(event("x"), usage, b"data: [DONE]\n\n")
+    reply = decoder.reply()
+    assert (reply.model, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("m-2", 5, 2)
+
+
+def test_a_reply_without_its_end_is_refused() -> None:
+    decoder, _text = decode(event("x"))
+    with pytest.raises(LLMResponseError):
+        decoder.reply()
+
+
+def test_an_endless_line_is_refused() -> None:
+    with pytest.raises(LLMResponseError):
+        decode(*[b"x" * 100_000] * 20)
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        (b"[]", LLMResponseError),
+        (b'{"choices": [1]}', LLMResponseError),
+        (b'{"choices": {"a": 1}}', LLMResponseError),
+        (b'{"choices": [{"delta": {"content": 3}}]}', LLMResponseError),
+        (b'{"choices": [{"delta": {"content": "\xff"}}]}', LLMResponseError),
+        (b"[" * 100_000, LLMResponseError),
+        (b'{"error": "boom"}', LLMResponseError),
+        (b'{"error": {"type": "overloaded_error"}}', LLMUnavailableError),
+        (b'{"error": {"code": 503}}', LLMUnavailableError),
+        (b'{"object": "error", "code": 400, "message": "no"}', LLMResponseError),
+    ],
+)
+def test_a_malformed_or_error_event_raises(payload: bytes, kind: type[LLMError]) -> None:
+    with pytest.raises(kind):
+        decode(b"data: " + payload + b"\n\n")

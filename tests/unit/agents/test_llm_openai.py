@@ -1,0 +1,328 @@
+"""What only a network does to the OpenAI backend: cuts, splits, silence, retries, refusals, disconnections, secrets."""
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk
+from agents.llm.openai import OpenAILanguageModel
+from tests.model_server import ModelReply, ModelServer
+
+pytestmark = pytest.mark.unit
+
+MESSAGES = [PromptMessage(role="user", content="Réponds en json : mon code est SECRET-PROMPT.")]
+TOKENS = ["L’é", "té", " 🎉", " – ", "naïf", "."]
+TEXT = "".join(TOKENS)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+def model_of(server: ModelServer, **options: Any) -> OpenAILanguageModel:
+    given = {"model": "unit", "read_timeout": 0.5, "max_retries": 0, **options}
+    return OpenAILanguageModel(base_url=server.base_url, **given)
+
+
+def streamed(
+    model: OpenAILanguageModel, options: GenerationOptions | None = None
+) -> list[StreamChunk]:
+    async def read() -> list[StreamChunk]:
+        try:
+            stream = model.stream(MESSAGES, options or GenerationOptions())
+            return [chunk async for chunk in stream]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(read())
+
+
+def final(chunks: list[StreamChunk]) -> Reply:
+    assert chunks[-1].final is not None
+    return chunks[-1].final
+
+
+# Decoding
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_bytes_cut_anywhere_give_the_same_text(
+    server: ModelServer, size: int, line_end: str
+) -> None:
+    server.script(ModelReply(tokens=TOKENS, split_bytes=size, line_end=line_end))
+    chunks = streamed(model_of(server))
+    assert "".join(chunk.text for chunk in chunks) == TEXT
+    assert final(chunks).text == TEXT
+    assert final(chunks).usage.completion_tokens == len(TOKENS)
+
+
+def test_comments_that_keep_the_connection_alive_are_skipped(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, keep_alive_comments=True))
+    assert final(streamed(model_of(server))).text == TEXT
+
+
+def test_a_finish_reason_is_enough_for_a_server_that_sends_no_done(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, finish_reason="length", send_done=False))
+    assert final(streamed(model_of(server))).finish_reason == "length"
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ModelReply(tokens=TOKENS, cut_after=3, interval=0.005),
+        ModelReply(tokens=TOKENS, cut_after=0),
+        ModelReply(tokens=TOKENS, end_after=3),
+        ModelReply(tokens=TOKENS, end_after=0),
+        ModelReply(tokens=TOKENS, malformed_after=3),
+        ModelReply(tokens=TOKENS, error_after=3, error_code="400"),
+        ModelReply(status=400),
+        ModelReply(status=404),
+    ],
+)
+def test_an_unusable_stream_raises_a_response_error(server: ModelServer, fault: ModelReply) -> None:
+    server.script(fault)
+    with pytest.raises(LLMResponseError):
+        streamed(model_of(server))
+
+
+def test_text_before_a_cut_is_delivered_first(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, cut_after=3, interval=0.01))
+    got: list[str] = []
+
+    async def read() -> None:
+        async for chunk in model_of(server).stream(MESSAGES, GenerationOptions()):
+            got.append(chunk.text)
+
+    with pytest.raises(LLMResponseError):
+        asyncio.run(read())
+    assert "".join(got) == "".join(TOKENS[:3])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ModelReply(tokens=TOKENS, error_after=2),
+        ModelReply(tokens=TOKENS, error_after=0, error_code="rate_limit_exceeded"),
+        ModelReply(status=429),
+        ModelReply(status=503),
+    ],
+)
+def test_a_passing_trouble_of_the_server_is_unavailable(
+    server: ModelServer, fault: ModelReply
+) -> None:
+    server.script(fault)
+    with pytest.raises(LLMUnavailableError) as caught:
+        streamed(model_of(server))
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_server_that_falls_silent_is_a_timeout(server: ModelServer, after: int) -> None:
+    server.script(ModelReply(tokens=TOKENS, hang_after=after))
+    with pytest.raises(LLMTimeoutError):
+        streamed(model_of(server, read_timeout=0.2))
+    assert server.wait_for_disconnects(1)
+
+
+def test_a_server_that_nobody_runs_is_unavailable() -> None:
+    with ModelServer() as stopped:
+        model = model_of(stopped)
+    with pytest.raises(LLMUnavailableError) as caught:
+        streamed(model)
+    assert caught.value.__cause__ is not None
+    with pytest.raises(LLMUnavailableError):
+        model.complete(MESSAGES, GenerationOptions())
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (ModelReply(malformed_after=0), LLMResponseError),
+        (ModelReply(error_after=0), LLMUnavailableError),
+        (ModelReply(cut_after=0), LLMUnavailableError),
+        (ModelReply(delay=5), LLMTimeoutError),
+    ],
+)
+def test_a_failed_completion_is_translated(
+    server: ModelServer, fault: ModelReply, kind: type[LLMError]
+) -> None:
+    server.script(fault)
+    with pytest.raises(kind):
+        model_of(server, read_timeout=0.2).complete(MESSAGES, GenerationOptions())
+
+
+# Retries and refusals
+
+
+@pytest.mark.parametrize("verb", ["stream", "complete"])
+def test_a_rate_limited_call_is_tried_again_and_counted(server: ModelServer, verb: str) -> None:
+    server.script(ModelReply(status=429, retry_after=0.05), ModelReply(tokens=TOKENS))
+    model = model_of(server, max_retries=2)
+    if verb == "stream":
+        reply = final(streamed(model))
+    else:
+        reply = model.complete(MESSAGES, GenerationOptions())
+    assert reply.text == TEXT
+    assert [call.status for call in server.calls] == [429, 200]
+
+
+def test_a_cut_stream_is_not_tried_again(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, cut_after=2))
+    with pytest.raises(LLMResponseError):
+        streamed(model_of(server, max_retries=3))
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "sent_instead"),
+    [("stream_options", None), ("max_tokens", "max_completion_tokens"), ("temperature", None)],
+)
+def test_a_refused_optional_argument_is_left_out_once_and_for_all(
+    refused: str, sent_instead: str | None
+) -> None:
+    with ModelServer(refused=[refused]) as server:
+        model = model_of(server)
+        assert final(streamed(model)).text == final(streamed(model)).text != ""
+        assert [call.status for call in server.calls] == [400, 200, 200]
+        assert refused not in server.calls[2].body
+        assert sent_instead is None or server.calls[2].body[sent_instead] == 1024
+
+
+def test_what_one_model_refuses_another_still_gets(server: ModelServer) -> None:
+    model = model_of(server)
+    model._refused["unit"] = frozenset({"temperature"})
+    streamed(model, GenerationOptions(model="other"))
+    assert "temperature" in server.calls[0].body
+
+
+def test_a_refusal_of_the_value_is_not_worked_around(server: ModelServer) -> None:
+    server.script(ModelReply(status=400, error_message="max_tokens is too large: 1024."))
+    with pytest.raises(LLMResponseError):
+        streamed(model_of(server))
+    assert len(server.calls) == 1
+
+
+def test_a_json_object_is_asked_for_as_the_wire_wants_it(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=['{"a": 1}']))
+    options = GenerationOptions(json_object=True, temperature=0.0, max_tokens=7)
+    reply = model_of(server).complete(MESSAGES, options)
+    assert json.loads(reply.text) == {"a": 1}
+    assert server.calls[0].body["response_format"] == {"type": "json_object"}
+    assert server.calls[0].body["max_tokens"] == 7
+
+
+# Connections
+
+
+def test_closing_the_stream_disconnects_from_the_server(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=["mot "] * 1000, interval=0.005))
+    model = model_of(server)
+
+    async def read_one() -> bool:
+        async with aclosing(model.stream(MESSAGES, GenerationOptions())) as stream:
+            await anext(stream)
+        return await asyncio.to_thread(server.wait_for_disconnects, 1)
+
+    assert asyncio.run(read_one())
+
+
+def test_cancelling_before_the_first_token_disconnects_from_the_server(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, delay=30))
+    model = model_of(server, read_timeout=60.0)
+
+    async def cancelled() -> bool:
+        stream = model.stream(MESSAGES, GenerationOptions())
+        task = asyncio.ensure_future(anext(stream))
+        assert await asyncio.to_thread(server.wait_for_calls, 1)
+        task.cancel()
+        await asyncio.wait([task])
+        return await asyncio.to_thread(server.wait_for_disconnects, 1)
+
+    assert asyncio.run(cancelled())
+
+
+def test_finished_streams_leave_their_connection_to_the_next(server: ModelServer) -> None:
+    model = model_of(server)
+
+    async def five_in_a_row() -> None:
+        for _ in range(5):
+            async for _chunk in model.stream(MESSAGES, GenerationOptions()):
+                pass
+
+    asyncio.run(five_in_a_row())
+    assert len(server.calls) == 5
+    assert server.accepted == 1
+    assert server.disconnects == 0
+
+
+def test_each_event_loop_has_its_own_client(server: ModelServer) -> None:
+    model = model_of(server)
+    assert [final(streamed(model)).finish_reason for _ in range(3)] == ["stop"] * 3
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("run", [streamed, lambda m: m.complete(MESSAGES, GenerationOptions())])
+def test_neither_prompt_nor_key_reaches_logs_or_tracebacks(
+    server: ModelServer, caplog: pytest.LogCaptureFixture, run: Callable[[Any], Any]
+) -> None:
+    caplog.set_level(logging.INFO)
+    prompt, key = MESSAGES[0].content, "sk-" + "abc" * 5
+    echoed = f"You sent {prompt} with key {key}."
+    server.script(ModelReply(status=400, error_message=echoed, error_code=echoed))
+    with pytest.raises(LLMResponseError) as caught:
+        run(model_of(server, api_key=key))
+    shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert "400" in str(caught.value)
+    assert prompt not in shown
+    assert key not in shown
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"api_key": "k", "model": "m"}, []),
+        ({"base_url": "http://localhost:11434/v1", "model": "m"}, []),
+        ({"model": "m"}, ["agents.E002"]),
+        ({"api_key": "k"}, ["agents.E003"]),
+        ({"base_url": "localhost:11434", "model": "m"}, ["agents.E004"]),
+        ({"base_url": "http://[::1", "model": "m"}, ["agents.E004"]),
+        ({"api_key": "k", "base_url": "http://10.0.0.1/v1", "model": "m"}, ["agents.W001"]),
+        ({"api_key": "k", "model": "m", "read_timeout": 0}, ["agents.E005"]),
+        ({"api_key": "k", "model": "m", "max_retries": -1}, ["agents.E006"]),
+        ({"api_key": "k", "model": "m", "read_timeout": 1e6}, ["agents.W002"]),
+    ],
+)
+def test_check_names_what_is_wrong(options: dict[str, Any], found: list[str]) -> None:
+    assert [message.id for message in OpenAILanguageModel(**options).check()] == found
+
+
+def test_warm_up_in_a_running_loop_makes_both_clients(server: ModelServer) -> None:
+    model = model_of(server)
+
+    async def warmed() -> int:
+        model.warm_up()
+        try:
+            return len(model._async_clients)
+        finally:
+            await model.aclose()
+
+    assert asyncio.run(warmed()) == 1
+    assert model._sync_client is not None

@@ -1,0 +1,43 @@
+"""Citations to sources that were given stay, others go, however the stream is cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.citations import CitationFilter, clean_citations
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ouvert le mardi [1].", "Ouvert le mardi [1]."),
+        ("Ouvert le mardi [7].", "Ouvert le mardi."),
+        ("Selon [Source 2], oui.", "Selon [2], oui."),
+        ("Oui [1, 2 et 9].", "Oui [1][2]."),
+        ("Un [lien](https://exemple.fr) et [x].", "Un [lien](https://exemple.fr) et [x]."),
+        ("tableau[0] et liste [12]", "tableau et liste"),
+    ],
+)
+def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
+    assert clean_citations(text, {1, 2}) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[1]", " [2]", "[Source 1]", " [9]", "[", "]", "mot", " ", "[lien](u)", "\n", "[1, 9]"]
+        ),
+        max_size=12,
+    ),
+    st.integers(min_value=1, max_value=5),
+)
+def test_streamed_text_equals_the_text_cleaned_whole(pieces: list[str], size: int) -> None:
+    text = "".join(pieces)
+    citations = CitationFilter({1, 2})
+    streamed = "".join(citations.feed(text[i : i + size]) for i in range(0, len(text), size))
+    assert streamed + citations.flush() == clean_citations(text, {1, 2})
+
+
+def test_text_without_brackets_is_never_held_back() -> None:
+    citations = CitationFilter({1})
+    assert citations.feed("Bonjour") == "Bonjour"

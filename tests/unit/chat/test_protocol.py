@@ -1,0 +1,78 @@
+"""Frames in, events out, and refusals that name the field."""
+
+import json
+import uuid
+
+import pytest
+from django.test import override_settings
+
+from chat.exceptions import InvalidMessageError
+from chat.protocol import (
+    AskFrame,
+    Delta,
+    ResumeFrame,
+    StopFrame,
+    parse_frame,
+    server_sent_event,
+    valid_question,
+    websocket_frame,
+)
+
+
+def test_ask_frame_is_parsed() -> None:
+    frame = parse_frame(
+        json.dumps({"type": "ask", "message": " Bonjour ? ", "clientMessageId": "a1"})
+    )
+    assert frame == AskFrame(message="Bonjour ?", client_message_id="a1")
+
+
+def test_stop_and_resume_frames_are_parsed() -> None:
+    turn = uuid.uuid4()
+    resume = json.dumps({"type": "resume", "turnId": str(turn), "lastEventId": 4})
+    assert parse_frame('{"type": "stop"}') == StopFrame()
+    assert parse_frame(resume) == ResumeFrame(turn_id=turn, last_event_id=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"type": "dance"}',
+        '{"type": "resume", "turnId": "x"}',
+        '{"type": "ask"}',
+        "[" * 9000,
+    ],
+)
+def test_malformed_frame_is_refused(text: str) -> None:
+    with pytest.raises(InvalidMessageError):
+        parse_frame(text)
+
+
+@pytest.mark.parametrize("value", ["", "   ", "???", "\x00", 12, None, ["a"]])
+def test_question_without_words_is_refused_by_name(value: object) -> None:
+    with pytest.raises(InvalidMessageError) as refusal:
+        valid_question(value)
+    assert "message" in str(refusal.value.public_message)
+
+
+@override_settings(MAX_MESSAGE_CHARACTERS=10)
+def test_question_at_the_limit_passes_and_beyond_is_refused() -> None:
+    assert valid_question("a" * 10) == "a" * 10
+    with pytest.raises(InvalidMessageError):
+        valid_question("a" * 11)
+
+
+def test_megabyte_frame_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(InvalidMessageError):
+        parse_frame(json.dumps({"type": "ask", "message": "a" * 1_000_000}))
+
+
+def test_event_has_the_same_content_on_both_wires() -> None:
+    frame = json.loads(websocket_frame(3, Delta("é\n")))
+    lines = server_sent_event(3, Delta("é\n")).decode().splitlines()
+    assert frame == {"type": "delta", "id": 3, "text": "é\n"}
+    assert lines[0] == "id: 3"
+    assert lines[1] == "event: delta"
+    assert json.loads(lines[2].removeprefix("data: ")) == {"text": "é\n"}

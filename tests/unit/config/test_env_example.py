@@ -1,0 +1,80 @@
+"""`.env.example` is the operators' list of variables: it must be complete, and its defaults must be the real ones."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SETTINGS = ROOT / "config" / "settings.py"
+EXAMPLE = ROOT / ".env.example"
+ENTRY = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
+
+
+def _is_environment_read(node: ast.AST) -> bool:
+    """`env("X")`, `env.int("X")`, `os.getenv("X")`, `os.environ.get("X")` or `os.environ["X"]`."""
+    if isinstance(node, ast.Call):
+        return bool(
+            re.fullmatch(r"env(\.\w+)?|os\.getenv|os\.environ\.\w+", ast.unparse(node.func))
+        )
+    return isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ"
+
+
+def _variables_read(source: str) -> dict[str, ast.expr | None]:
+    """Each variable name that `source` reads from the environment, with the expression of its default."""
+    found: dict[str, ast.expr | None] = {}
+    for node in ast.walk(ast.parse(source)):
+        if not _is_environment_read(node):
+            continue
+        if isinstance(node, ast.Subscript):
+            name, defaults = node.slice, []
+        else:
+            assert isinstance(node, ast.Call)
+            name = node.args[0]
+            defaults = [keyword.value for keyword in node.keywords if keyword.arg == "default"]
+        assert isinstance(name, ast.Constant), f"line {node.lineno}: name the variable literally"
+        found[str(name.value)] = defaults[0] if defaults else None
+    return found
+
+
+def _variables_listed() -> dict[str, str]:
+    return dict(ENTRY.findall(EXAMPLE.read_text(encoding="utf-8")))
+
+
+def test_example_lists_exactly_the_variables_that_settings_read() -> None:
+    read = set(_variables_read(SETTINGS.read_text(encoding="utf-8")))
+    listed = set(_variables_listed())
+
+    assert sorted(read - listed) == [], "read by settings.py, missing from .env.example"
+    assert sorted(listed - read) == [], "listed in .env.example, read by nothing"
+
+
+def test_example_lists_each_variable_once() -> None:
+    names = [name for name, _value in ENTRY.findall(EXAMPLE.read_text(encoding="utf-8"))]
+
+    assert sorted(names) == sorted(set(names))
+
+
+def test_example_shows_the_defaults_of_settings() -> None:
+    listed = _variables_listed()
+    literal = {
+        name: str(default.value)
+        for name, default in _variables_read(SETTINGS.read_text(encoding="utf-8")).items()
+        if isinstance(default, ast.Constant)
+    }
+
+    assert literal, "no literal default found: the reading of settings.py is broken"
+    assert {name: listed.get(name) for name in literal} == literal
+
+
+def test_copying_the_example_changes_nothing() -> None:
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if line and not line.startswith("#")] == []
+
+
+def test_every_way_of_reading_the_environment_is_seen() -> None:
+    source = """
+a = env("A"); b = env.int("B", default=1); c = os.getenv("C")
+d = os.environ.get("D"); e = os.environ["E"]; f = other("F")
+"""
+    assert sorted(_variables_read(source)) == ["A", "B", "C", "D", "E"]

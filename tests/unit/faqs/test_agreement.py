@@ -1,0 +1,152 @@
+"""The second key: what it must tell apart, what it must forgive, and that it has no direction."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faqs.agreement import compare_questions
+
+PAIRS = [
+    json.loads(line)
+    for line in (Path(__file__).resolve().parents[2] / "pairs_fr.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
+
+SAME = [
+    ("Quel délai pour un bail de 12 mois ?", "Quel délai pour un bail d'un an ?"),
+    ("A 12 month contract, how much is it?", "How much is a one year contract?"),
+    ("Le plafond de 1 000 € est-il valable ?", "Le plafond de mille euros est-il valable ?"),
+    ("Faut-il un test COVID-19 ?", "Faut-il un test covid ?"),
+    ("Comment renouveler mon passeport ?", "bonjour, comment renouveller mon passeport svp ?"),
+    ("Combien coûte un passeport ?", "Quel est le prix d’un passeport ?"),
+    ("Quand ouvre la mairie ?", "À quelle heure la mairie ouvre-t-elle ?"),
+    ("C'est quoi un cookie ?", "Qu'est-ce qu'un cookie ?"),
+    ("DMP (dossier médical personnel) : qui peut le lire ?", "Qui peut lire le DMP ?"),
+    ("Combien de temps conserver un relevé ?", "Quel est le délai pour conserver un relevé ?"),
+    ("Comment est calculée la prime ?", "Comment la prime est-elle calculée ?"),
+    ("Puis-je partir sans aucun bagage ?", "Puis-je partir sans bagage ?"),
+    ("Est-ce ouvert à 14h30 ?", "Est-ce ouvert à 14:30 ?"),
+    ("Where can I park near the town hall?", "Near the town hall, where can I park?"),
+    ("How do I cancel my order?", "Hi, could you tell me how to cancel my order, please?"),
+    ("Is the shop open at 7am?", "Is the shop open at 7 am?"),
+    ("Why isn't my card working?", "why is my card not working"),
+    ("How do I read my electricity meter?", "How do I read my electricty meter?"),
+    ("What's the price of a ticket?", "How much is a ticket?"),
+]
+
+DIFFERENT = [
+    ("number", "Quelle aide pour 2 enfants ?", "Quelle aide pour 3 enfants ?"),
+    ("number", "What is 15% of 200?", "What is 50% of 200?"),
+    ("date", "Quel est le barème 2023 ?", "Quel est le barème 2024 ?"),
+    ("date", "Is it open on Monday?", "Is it open on Friday?"),
+    ("unit", "Le préavis est-il de 3 jours ?", "Le préavis est-il de 3 mois ?"),
+    ("negation", "Puis-je voyager avec un visa ?", "Puis-je voyager sans visa ?"),
+    ("negation", "Is the deposit refundable?", "Is the deposit non-refundable?"),
+    ("negation", "Peut-on payer et ne pas voyager ?", "Peut-on ne pas payer et voyager ?"),
+    ("polarity", "Comment activer le son ?", "Comment désactiver le son ?"),
+    ("polarity", "Is this drug suitable?", "Is this drug unsuitable?"),
+    ("polarity", "Que faire avant un accident ?", "Que faire après un accident ?"),
+    ("name", "Comment aller à Lyon ?", "Comment aller à Lille ?"),
+    ("name", "Does IT reset passwords?", "Does HR reset passwords?"),
+    ("question_kind", "Quand payer la taxe ?", "Où payer la taxe ?"),
+    ("question_kind", "Can I adopt a cat?", "How do I adopt a cat?"),
+    ("modality", "Dois-je assurer mon vélo ?", "Puis-je assurer mon vélo ?"),
+    ("tense", "When did the shop open?", "When does the shop open?"),
+    ("scope", "Turn the heating on?", "Turn the heating off?"),
+    ("content", "Comment résilier mon assurance ?", "Comment résilier mon assurance auto ?"),
+    ("role", "Do cats chase dogs?", "Do dogs chase cats?"),
+    ("role", "Is a tomato a fruit?", "Is a fruit a tomato?"),
+    ("role", "Can my employer sue me?", "Can I sue my employer?"),
+    ("role", "Qui a nommé le préfet ?", "Qui le préfet a-t-il nommé ?"),
+    ("role", "Passer du permis B au permis C ?", "Passer du permis C au permis B ?"),
+    ("role", "Puis-je boire avant de conduire ?", "Puis-je conduire avant de boire ?"),
+    (
+        "role",
+        "La reliure à Caen, la typographie à Paris ?",
+        "La reliure à Paris, la typographie à Caen ?",
+    ),
+    ("role", "Reserve for 2 adults and 3 children", "Reserve for 3 adults and 2 children"),
+    ("tense", "When should I change the oil?", "When did I change the oil?"),
+    ("content", "Is C++ free?", "Is C# free?"),
+]
+
+LOOKALIKES = [
+    ("Comment devenir employeur ?", "Comment devenir employé ?"),
+    ("Do employers pay the tax?", "Do employees pay the tax?"),
+    ("Quel délai de prescription ?", "Quel délai de proscription ?"),
+    ("How to export contacts?", "How to import contacts?"),
+    ("Un enfant né à l'étranger ?", "Un enfant, pas à l'étranger ?"),
+    ("Le gel tient à -5 degrés ?", "Le gel tient à 5 degrés ?"),
+    ("Can I cancel his card?", "Can I cancel my card?"),
+]
+
+_WORDS = st.sampled_from(
+    "comment puis je payer ne pas sans 2 trois 2024 € % mois Lyon COVID-19 le la de à vers avant après "
+    "how can i not pay from to the 7am a one year Paris ? , : ( ) ' - né IT".split()
+)
+_TEXTS = st.one_of(st.text(max_size=60), st.lists(_WORDS, max_size=10).map(" ".join))
+
+
+@pytest.mark.parametrize(("stored", "asked"), SAME)
+def test_the_same_question_in_other_words_agrees(stored: str, asked: str) -> None:
+    agreement = compare_questions(stored, asked)
+    assert agreement.agrees, agreement.disagreements
+
+
+@pytest.mark.parametrize(("kind", "stored", "asked"), DIFFERENT)
+def test_a_trap_disagrees_and_says_why(kind: str, stored: str, asked: str) -> None:
+    assert kind in {each.kind for each in compare_questions(stored, asked).disagreements}
+
+
+@pytest.mark.parametrize(("stored", "asked"), LOOKALIKES)
+def test_words_that_look_alike_are_not_typing_errors(stored: str, asked: str) -> None:
+    assert not compare_questions(stored, asked).agrees
+
+
+def test_an_explanation_shows_both_sides() -> None:
+    explanation = compare_questions("Le barème 2023 ?", "Le barème 2024 ?").explain()
+    assert "2023 ≠ 2024" in explanation
+    assert compare_questions("Le barème ?", "Le barème ?").explain() != explanation
+
+
+def test_french_and_english_never_agree_by_accident() -> None:
+    assert not compare_questions("Comment payer la taxe ?", "How do I pay the tax?").agrees
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS)
+def test_a_question_agrees_with_itself(text: str) -> None:
+    assert compare_questions(text, text).agrees
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS, _TEXTS)
+def test_agreement_has_no_direction(one: str, two: str) -> None:
+    assert compare_questions(one, two).agrees == compare_questions(two, one).agrees
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(PAIRS), st.integers(min_value=2, max_value=9000))
+def test_an_added_number_always_disagrees(pair: dict[str, str], number: int) -> None:
+    asked = pair["a"].rstrip(" ?") + f" numéro {number} ?"
+    assert not compare_questions(pair["a"], asked).agrees
+
+
+def test_french_pairs_keep_their_floor() -> None:
+    hits = [compare_questions(p["a"], p["b"]).agrees for p in PAIRS if p["same_answer"]]
+    traps = [compare_questions(p["a"], p["b"]).agrees for p in PAIRS if not p["same_answer"]]
+    assert len(hits) + len(traps) >= 120
+    assert sum(hits) / len(hits) >= 0.80
+    assert sum(traps) / len(traps) <= 0.02
+
+
+def test_a_long_text_is_compared_in_reasonable_time() -> None:
+    text = "Comment payer 1 000 € en 12 mois, sans frais ? " * 200
+    started = time.perf_counter()
+    compare_questions(text, text + " jamais")
+    assert time.perf_counter() - started < 2

