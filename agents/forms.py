@@ -188,7 +188,7 @@ for _field in Agent._meta.concrete_fields:
     if _field.name in RuntimeSettings.knobs():
         DeploymentForm.declared_fields[OVERLAY_PREFIX + _field.name] = _overlay_field(_field)
 DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
-    label=Agent._meta.get_field("indexing_method").verbose_name,
+    label=_("Méthode d’indexation"),
     choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
     required=False,
     widget=UnfoldAdminSelectWidget,

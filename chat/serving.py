@@ -63,6 +63,8 @@ class Worker:
                 status = self._process.wait()
             if self._stopping.is_set():
                 return
+            if status == os.EX_OK:
+                continue
             logger.error(
                 "The worker ended with status %s; starting it again in %s s.", status, pause
             )
@@ -74,7 +76,7 @@ def _spawn_worker() -> "subprocess.Popen[bytes]":
     command = [
         *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
         *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
-        *("--max-tasks-per-child", "1", "--without-gossip", "--without-mingle"),
+        *("--without-gossip", "--without-mingle"),
         *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
     ]
     environment = {**os.environ, "REPONDANT_PARENT_PID": str(os.getpid())}

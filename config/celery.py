@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import worker_init
+from celery.signals import task_postrun, worker_init
+from celery.worker import state
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -75,3 +76,10 @@ def die_with_the_server(**_kwargs: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]  # celery-types leaves signals untyped
+def leave_after_a_build(task: Any, **_kwargs: Any) -> None:
+    """An embedded worker ends after an indexing job and is started anew: the models it loaded go with it."""
+    if os.environ.get("REPONDANT_PARENT_PID") and task.name.endswith("run_index_build"):
+        state.should_stop = os.EX_OK

@@ -238,11 +238,8 @@ CHUNK_MAX_CHARACTERS = env.int("CHUNK_MAX_CHARACTERS", default=1_800)
 #: Longer, a question or an answer is not taken for one, whether found in a document or written by the model.
 QA_MAX_ANSWER_CHARACTERS = env.int("QA_MAX_ANSWER_CHARACTERS", default=6_000)
 QA_MAX_QUESTION_CHARACTERS = env.int("QA_MAX_QUESTION_CHARACTERS", default=300)
-#: Questions that the model may write for one chunk, and the share of an answer's words that the chunk must hold.
-QA_MAX_UNITS_PER_CHUNK = env.int("QA_MAX_UNITS_PER_CHUNK", default=8)
+#: The share of the words of an answer written by the model that its chunk must hold.
 QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
-QA_GENERATION_MAX_TOKENS = env.int("QA_GENERATION_MAX_TOKENS", default=2_000)
-
 #: Questions that a model may write for one chunk, and the length of its reply in tokens.
 MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
 UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
@@ -279,8 +276,9 @@ if CELERY_BROKER_URL == "filesystem://":
         "control_folder": str(_broker_folder / "control"),
         "store_processed": False,
     }
-#: The pool of the worker that `serve` starts; workers of your own choose theirs on their command line.
-EMBEDDED_WORKER_POOL = env.str("EMBEDDED_WORKER_POOL", default="prefork")
+#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew; workers
+#: of your own choose theirs on their command line, `prefork` being the one that enforces the limits below.
+EMBEDDED_WORKER_POOL = env.str("EMBEDDED_WORKER_POOL", default="solo")
 #: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
 JOB_LEASE_SECONDS = env.float("JOB_LEASE_SECONDS", default=60.0)
 JOB_HEARTBEAT_SECONDS = env.float("JOB_HEARTBEAT_SECONDS", default=10.0)

@@ -302,7 +302,7 @@ class ChunkAdmin(ReadOnlyAdmin):
 @admin.register(IndexBuild)
 class IndexBuildAdmin(ReadOnlyAdmin):
     change_form_template = "admin/knowledge/indexbuild/change_form.html"
-    list_display = ("title", "agent", "state", "progress", "created_at", "duration")
+    list_display = ("title", "agent", "state", "progress", "created_at")
     list_filter = ("status", "kind", "agent", "method")
     list_select_related = ("agent",)
     search_fields = ("agent__name", "agent__slug", "generation", "error")

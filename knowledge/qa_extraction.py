@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from django.conf import settings
+
 from knowledge.parsing.base import Block, asks, bare_text
 
 _MARKED_QUESTION = re.compile(
@@ -32,16 +34,32 @@ def extract_questions(blocks: Sequence[Block]) -> list[Block]:
     found: list[Block] = []
     for heading, group in groupby(blocks, key=_asking_path):
         section = list(group)
-        found.extend(_answered_heading(heading, section) if heading else _inside(section))
+        answers = heading and _answers_as_a_whole(heading, section)
+        found.extend(_answered_heading(heading, section) if answers else _inside(section))
     return found
 
 
 def _asking_path(block: Block) -> tuple[str, ...]:
-    """The path down to the outermost heading that asks; empty where none does."""
-    for depth, heading in enumerate(block.headings, start=1):
-        if asks(heading) and block.kind != "qa":
+    """The path down to the outermost heading that asks; empty where none does.
+
+    A guessed heading does not count: where its section ends is a guess too, and an answer is shown word for word.
+    """
+    marked = block.headings[: len(block.headings) - block.inferred]
+    for depth, heading in enumerate(marked, start=1):
+        if (
+            asks(heading)
+            and block.kind != "qa"
+            and len(heading) <= settings.QA_MAX_QUESTION_CHARACTERS
+        ):
             return block.headings[:depth]
     return ()
+
+
+def _answers_as_a_whole(path: tuple[str, ...], section: Sequence[Block]) -> bool:
+    """Whether a section is one answer: of a bounded size, and without sections that ask in their turn."""
+    size = sum(len(block.text) for block in section)
+    inner = (heading for block in section for heading in block.headings[len(path) :])
+    return size <= settings.QA_MAX_ANSWER_CHARACTERS and not any(map(asks, inner))
 
 
 def _answered_heading(path: tuple[str, ...], section: Sequence[Block]) -> Iterator[Block]:

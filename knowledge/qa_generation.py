@@ -72,7 +72,7 @@ def generate_units(
     """Ask the model for a chunk's units; zero units, with reasons, when nothing it wrote can be kept."""
     messages = _prompt(title=title, parent_context=parent_context, content=content)
     options = GenerationOptions(
-        temperature=0.0, max_tokens=settings.QA_GENERATION_MAX_TOKENS, json_object=True
+        temperature=0.0, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True
     )
     errors = ""
     for call in (1, 2):
@@ -93,7 +93,7 @@ def generate_units(
 def _prompt(*, title: str, parent_context: str, content: str) -> list[PromptMessage]:
     place = " > ".join(part for part in (title, parent_context) if part)
     return [
-        PromptMessage("system", _SYSTEM % {"count": settings.QA_MAX_UNITS_PER_CHUNK}),
+        PromptMessage("system", _SYSTEM % {"count": settings.MAX_UNITS_PER_CHUNK}),
         PromptMessage("user", f"Document : {place}\n\n<passage>\n{content}\n</passage>"),
     ]
 
@@ -125,7 +125,7 @@ def _accepted(envelope: _Envelope, *, source: str, model_calls: int) -> Generate
         reason = _objection(question, answer, known)
         if not reason and key in kept:
             reason = _("question en double")
-        if not reason and len(kept) >= settings.QA_MAX_UNITS_PER_CHUNK:
+        if not reason and len(kept) >= settings.MAX_UNITS_PER_CHUNK:
             reason = _("trop de questions pour un passage")
         if reason:
             rejected.append(f"{question[:80] or '…'} : {reason}")

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -162,13 +163,17 @@ def _finish(
 
 @contextmanager
 def _heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
-    """Renew the lease from a thread of its own until the block ends; the event is set when the lease is lost."""
+    """Renew the lease from a thread of its own until the block ends; the event is set when the lease is lost.
+
+    A build past its hard limit loses its lease too, also under a pool that enforces no limits.
+    """
     stopped, lost = threading.Event(), threading.Event()
+    limit = time.monotonic() + settings.JOB_HARD_LIMIT_SECONDS
 
     def beat() -> None:
         while not stopped.wait(settings.JOB_HEARTBEAT_SECONDS):
             close_old_connections()
-            if not IndexBuild.objects.renew(build_id, owner):
+            if time.monotonic() > limit or not IndexBuild.objects.renew(build_id, owner):
                 lost.set()
                 break
         connection.close()

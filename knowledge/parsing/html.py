@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from bs4 import BeautifulSoup, Comment, NavigableString, Tag
-from bs4.element import PageElement
+from bs4 import BeautifulSoup, Comment, Tag
+from bs4.element import NavigableString, PageElement
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import (

@@ -10,16 +10,11 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
-from knowledge.parsing.csv import parse_csv
-from knowledge.parsing.docx import parse_docx
-from knowledge.parsing.html import parse_html
-from knowledge.parsing.markdown import parse_markdown
-from knowledge.parsing.pdf import parse_pdf
-from knowledge.parsing.text import parse_text
 
 _SUFFIXES = {
     ".md": SourceType.MARKDOWN,
@@ -36,13 +31,14 @@ _SUFFIXES = {
 }
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
 
-_PARSERS: dict[SourceType, Callable[..., ParsedDocument]] = {
-    SourceType.MARKDOWN: parse_markdown,
-    SourceType.TEXT: parse_text,
-    SourceType.HTML: parse_html,
-    SourceType.PDF: parse_pdf,
-    SourceType.DOCX: parse_docx,
-    SourceType.CSV: parse_csv,
+#: By name and loaded at first use: together their libraries take 30 MB, which an idle process does not need.
+_PARSERS = {
+    SourceType.MARKDOWN: "knowledge.parsing.markdown.parse_markdown",
+    SourceType.TEXT: "knowledge.parsing.text.parse_text",
+    SourceType.HTML: "knowledge.parsing.html.parse_html",
+    SourceType.PDF: "knowledge.parsing.pdf.parse_pdf",
+    SourceType.DOCX: "knowledge.parsing.docx.parse_docx",
+    SourceType.CSV: "knowledge.parsing.csv.parse_csv",
 }
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
@@ -61,7 +57,10 @@ def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
             _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
             % {"size": len(data), "limit": settings.MAX_DOCUMENT_BYTES},
         )
-    parsed = _PARSERS[_source_type(data, filename=filename)](data, filename=filename)
+    parse: Callable[..., ParsedDocument] = import_string(
+        _PARSERS[_source_type(data, filename=filename)]
+    )
+    parsed = parse(data, filename=filename)
     characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
     if characters > settings.MAX_DOCUMENT_CHARACTERS:
         raise unreadable(

@@ -19,8 +19,10 @@ from knowledge.parsing.base import Outline, ParsedDocument, asks, clean_text, un
 _WIDEST_MARGIN = 120
 _HEADING_LENGTH = 80
 _HEADING_WORDS = 12
+#: "Oui" and "Non" are cells of a table that lost its marks.
+_SHORTEST_HEADING = 4
 #: A line under a guessed heading must be at least this long.
-_PROSE_LENGTH = 60
+_PROSE_LENGTH = 35
 _LONGEST_RUN = 25
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -199,14 +201,22 @@ class _PlainReader:
             if headings:
                 self._outline.infer_headings(*headings)
                 self._at += len(headings)
-                self._previous = "."
+                # What a heading was recognised by is its text, never a heading in its turn.
+                self._take(1, kind_is_list=False)
+                self._announced()
             elif count := self._bullets():
                 self._take(count, kind_is_list=True)
             else:
-                paragraph = self._paragraphs[self._at]
+                if _ENDED.search(self._previous) and _is_heading_like(self._paragraphs[self._at]):
+                    # Perhaps a title that is not sure enough: the one before it must not reach over it.
+                    self._outline.infer_headings()
                 self._take(1, kind_is_list=False)
-                if paragraph.endswith(":") and (count := self._items()):
-                    self._take(count, kind_is_list=True)
+                self._announced()
+
+    def _announced(self) -> None:
+        """Take the list that the last paragraph announces, if it announces one."""
+        if self._previous.endswith(":") and (count := self._items()):
+            self._take(count, kind_is_list=True)
 
     def _take(self, count: int, *, kind_is_list: bool) -> None:
         lines = self._paragraphs[self._at : self._at + count]
@@ -257,7 +267,7 @@ class _PlainReader:
 def _is_heading_like(line: str) -> bool:
     words = line.split()
     return (
-        len(line) <= _HEADING_LENGTH
+        _SHORTEST_HEADING <= len(line) <= _HEADING_LENGTH
         and len(words) <= _HEADING_WORDS
         and (line[0].isupper() or bool(re.match(r"\d+(?:\.\d+)*[.)]? [^\W\d_]", line)))
         and not re.search(r"[.,;:!…€%|\"”»=]$", line)
@@ -272,7 +282,7 @@ def _is_prose(line: str) -> bool:
     return (
         len(line) >= _PROSE_LENGTH
         and line[0].isupper()
-        and line.endswith((".", ":", "!", "…", ")"))
+        and line.endswith((".", ":", "!", "…"))
         and not _BULLET.match(line)
         and not _QA_MARK.match(line)
     )

@@ -15,6 +15,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError
+from knowledge.indexing.jobs import run_build
 from knowledge.models import (
     BuildKind,
     BuildStatus,
@@ -32,7 +33,7 @@ from tests.admin_pages import (
     shown_messages,
     superuser_client,
 )
-from tests.factories import make_agent
+from tests.factories import FAQ_TEXT, make_agent
 
 UPLOAD = admin_url(Document, "add")
 
@@ -264,6 +265,15 @@ class DocumentTest(TestCase):
         address = reverse("admin:knowledge_document_file", args=[document.pk])
         assert self.client.get(address).status_code == 404
 
+    def test_chosen_documents_are_deleted_with_their_passages(self) -> None:
+        chunk = make_chunk()
+        data = {"action": "delete_selected", "_selected_action": [chunk.document_id]}
+        list_page = admin_url(Document, "changelist")
+        self.assertContains(self.client.post(list_page, data), "Supprimer plusieurs objets")
+        self.client.post(list_page, {**data, "post": "yes"})
+        assert not Document.objects.exists()
+        assert not Chunk.objects.exists()
+
     def test_staff_who_may_only_look_can_read_and_download(self) -> None:
         document = make_document()
         client = client_of(make_staff("knowledge.view_document"))
@@ -386,6 +396,22 @@ class IndexPagesTest(TestCase):
         ):
             text = shown_messages(self.client.post(address, follow=True))
         assert "il n’y a pas de génération précédente" in text
+
+    def test_from_files_to_an_index_and_back_to_the_one_before(self) -> None:
+        files = [uploaded("faq.md", FAQ_TEXT.encode()), uploaded("scan.pdf", b"%PDF-1.4 truncated")]
+        self.client.post(UPLOAD, {"agent": self.agent.pk, "uploads": files})
+        run_build(IndexBuild.objects.get().pk)
+        page = self.client.get(admin_url(IndexBuild, "change", IndexBuild.objects.get().pk))
+        self.assertContains(page, "<strong>scan.pdf</strong>")
+        assert set(self.agent.documents.values_list("name", "status")) == {
+            ("faq.md", DocumentStatus.INDEXED),
+            ("scan.pdf", DocumentStatus.FAILED),
+        }
+        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
+        run_build(IndexBuild.objects.filter(kind=BuildKind.REBUILD).get().pk)
+        rollback = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
+        text = shown_messages(self.client.post(rollback, follow=True))
+        assert "répond de nouveau avec la génération" in text
 
     def test_an_address_without_a_known_agent_is_not_found(self) -> None:
         for query in ({}, {"agent": "x"}, {"agent": 0}):

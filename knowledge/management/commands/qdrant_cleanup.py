@@ -1,0 +1,48 @@
+"""`qdrant_cleanup`: drop generations that no alias, no running build and no rollback needs."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.models import BuildStatus, IndexBuild
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.cleanup import superseded_generations
+
+
+class Command(BaseCommand):
+    help = "Drop old generations of the indexes; the one before the current is kept for --rollback."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="list them, drop nothing")
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        store = vector_store()
+        with errors_to_terminal():
+            infos = store.collections()
+            # Asked after the list: a build that starts now uses a collection that is not in it.
+            unfinished = IndexBuild.objects.filter(
+                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING]
+            )
+            in_use = set(unfinished.values_list("generation", flat=True))
+            dropped = superseded_generations(infos, in_use=in_use)
+            if not options["dry_run"]:
+                for info in dropped:
+                    store.drop(info.name)
+        points = sum(info.points for info in dropped)
+        if options["json"]:
+            print_json(
+                self.stdout,
+                {
+                    "dropped": [info.name for info in dropped],
+                    "points": points,
+                    "dry_run": options["dry_run"],
+                },
+            )
+            return
+        for info in dropped:
+            self.stdout.write(f"{info.points:>9}  {info.name}")
+        verb = "would be dropped" if options["dry_run"] else "dropped"
+        self.stdout.write(f"{len(dropped)} collections with {points} points {verb}.")

@@ -1,0 +1,63 @@
+"""`qdrant_init`: make the configured vector store ready, whichever it is."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.models import Agent
+from knowledge.embeddings.base import Recipe, embedder
+from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.indexing.generations import current_generation
+from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.search import collection_alias
+from knowledge.vectors.base import VectorStore, vector_store
+
+
+class Command(BaseCommand):
+    help = (
+        "Check that the vector store answers, and give every agent the collections that it needs."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        store = vector_store()
+        recipe = embedder().recipe
+        with errors_to_terminal():
+            store.ping()
+            rows = [
+                _prepare(store, agent, alias, recipe)
+                for agent in Agent.objects.order_by("slug")
+                for alias in sorted(agent.methods_in_use())
+            ]
+        if options["json"]:
+            print_json(
+                self.stdout,
+                {"store": type(store).__name__, "recipe": recipe.as_json(), "indexes": rows},
+            )
+        else:
+            self.stdout.write(f"{type(store).__name__} answers.")
+            for row in rows:
+                self.stdout.write("{alias}: {state} ({collection})".format(**row))
+        outdated = [row["alias"] for row in rows if row["state"] == "outdated"]
+        if outdated:
+            raise CommandError(
+                f"Built with another embedding model than {recipe.model}: {', '.join(outdated)}. "
+                "Rebuild them with: manage.py rebuild_agent_index AGENT"
+            )
+
+
+def _prepare(store: VectorStore, agent: Agent, method: Any, recipe: Recipe) -> dict[str, str]:
+    alias = collection_alias(agent.slug, method)
+    before = store.resolve_alias(alias)
+    try:
+        collection = current_generation(store, agent, method, recipe)
+    except EmbeddingMismatchError:
+        return {"alias": alias, "collection": before or "", "state": "outdated"}
+    return {
+        "alias": alias,
+        "collection": collection,
+        "state": "ready" if before == collection else "created",
+    }

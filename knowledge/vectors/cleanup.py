@@ -1,0 +1,42 @@
+"""Which generations of an index nobody needs any more, known from names and aliases alone.
+
+A generation is a collection named after its alias and a time stamp; anything else is never touched.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from knowledge.vectors.base import CollectionInfo
+
+_GENERATION = re.compile(r"(?P<alias>agent_.+)_(?P<stamp>\d{8}T\d{6,})")
+
+
+def superseded_generations(
+    infos: Iterable[CollectionInfo], *, in_use: Collection[str]
+) -> list[CollectionInfo]:
+    """The generations to drop: not aliased, not `in_use`, and not the one that a rollback would go back to.
+
+    Without a current generation the newest one is kept, as it may be all there is.
+    """
+    by_alias: dict[str, list[CollectionInfo]] = defaultdict(list)
+    for info in infos:
+        match = _GENERATION.fullmatch(info.name)
+        if match:
+            by_alias[match["alias"]].append(info)
+    return [
+        info
+        for alias, generations in sorted(by_alias.items())
+        for info in generations
+        if not info.aliases
+        and info.name not in in_use
+        and info.name != _rollback_target(alias, generations)
+    ]
+
+
+def _rollback_target(alias: str, generations: list[CollectionInfo]) -> str | None:
+    current = next((info.name for info in generations if alias in info.aliases), None)
+    # Stamps sort by time and the rest of the names is the same.
+    return max(
+        (info.name for info in generations if current is None or info.name < current), default=None
+    )

@@ -1,0 +1,206 @@
+"""The commands of the vector store, on whichever store is configured."""
+
+import io
+import json
+import socket
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase, override_settings
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import Recipe, embedder
+from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from knowledge.vectors.base import Json, Point, VectorStore, vector_store
+from knowledge.vectors.migrate import migrate_vectors
+from knowledge.vectors.qdrant import QdrantVectorStore
+from knowledge.vectors.table import TableVectorStore
+
+ALIAS = "agent_aide_qr_atomique"
+OLDEST, OLDER, CURRENT, BROKEN = (f"{ALIAS}_2026112{day}T035500123456" for day in range(4))
+TABLE = {"BACKEND": "knowledge.vectors.table.TableVectorStore"}
+MEMORY = {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
+
+
+def run(command: str, *arguments: str) -> dict[str, Any]:
+    """The one JSON object that a command prints."""
+    out = io.StringIO()
+    call_command(command, *arguments, "--json", stdout=out)
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
+
+
+def fill(store: VectorStore, name: str, count: int, **payload: Json) -> None:
+    recipe = embedder().recipe
+    store.ensure(name, recipe)
+    rows = np.random.default_rng(count).normal(size=(count, recipe.dimensions)).astype(np.float32)
+    store.upsert(
+        name,
+        [
+            Point(str(uuid.UUID(int=n)), row, {"n": n, **payload})
+            for n, row in enumerate(rows, start=1)
+        ],
+    )
+
+
+def contents(store: VectorStore, name: str) -> dict[str, Any]:
+    return {p.id: p.payload for batch in store.scroll(name) for p in batch}
+
+
+class StoreCommandTests(TestCase):
+    def setUp(self) -> None:
+        self.store = vector_store()
+        self.addCleanup(lambda: [self.store.drop(i.name) for i in self.store.collections()])
+
+    def generations(self) -> None:
+        for name in (OLDEST, OLDER, CURRENT, BROKEN):
+            fill(self.store, name, 3)
+        self.store.point_alias(ALIAS, CURRENT)
+
+    def names(self) -> list[str]:
+        return [info.name for info in self.store.collections()]
+
+    def test_init_gives_each_agent_its_collections_once(self) -> None:
+        Agent.objects.create(slug="aide", name="Aide")
+        first, again = run("qdrant_init"), run("qdrant_init")
+        assert [row["state"] for row in first["indexes"]] == ["created"]
+        assert [row["state"] for row in again["indexes"]] == ["ready"]
+        assert self.store.resolve_alias(ALIAS) == first["indexes"][0]["collection"]
+
+    def test_init_names_an_index_of_another_model(self) -> None:
+        Agent.objects.create(slug="aide", name="Aide")
+        self.store.ensure(OLDEST, Recipe(model="another", dimensions=3))
+        self.store.point_alias(ALIAS, OLDEST)
+        with pytest.raises(CommandError, match="rebuild_agent_index"):
+            call_command("qdrant_init", stdout=io.StringIO())
+
+    def test_stats_count_points_and_name_aliases(self) -> None:
+        fill(self.store, CURRENT, 3)
+        self.store.ensure("ancien", Recipe(model="another", dimensions=3))
+        self.store.point_alias(ALIAS, CURRENT)
+        stats = run("qdrant_stats")
+        assert stats["points"] == 3
+        by_name = {row["name"]: row for row in stats["collections"]}
+        assert by_name[CURRENT]["aliases"] == [ALIAS]
+        assert by_name[CURRENT]["is_current_model"]
+        assert not by_name["ancien"]["is_current_model"]
+
+    def test_stats_for_people_name_every_collection(self) -> None:
+        fill(self.store, CURRENT, 3)
+        out = io.StringIO()
+        call_command("qdrant_stats", stdout=out)
+        assert CURRENT in out.getvalue()
+        assert "1 collections, 3 points" in out.getvalue()
+
+    @override_settings(TABLE_STORE_COMFORTABLE_POINTS=2)
+    def test_stats_of_a_large_table_advise_qdrant(self) -> None:
+        if not isinstance(self.store, TableVectorStore):
+            self.skipTest("the advice is the table's")
+        fill(self.store, CURRENT, 3)
+        assert "migrate_vectors" in run("qdrant_stats")["advice"][0]
+
+    def test_cleanup_keeps_current_and_previous_generation(self) -> None:
+        self.generations()
+        fill(self.store, "learned_responses", 1)
+        assert run("qdrant_cleanup")["dropped"] == [OLDEST, BROKEN]
+        assert self.names() == [OLDER, CURRENT, "learned_responses"]
+
+    def test_cleanup_dry_run_drops_nothing(self) -> None:
+        self.generations()
+        assert run("qdrant_cleanup", "--dry-run")["dropped"] == [OLDEST, BROKEN]
+        assert self.names() == [OLDEST, OLDER, CURRENT, BROKEN]
+
+    def test_cleanup_spares_what_a_running_build_fills(self) -> None:
+        self.generations()
+        agent = Agent.objects.create(slug="aide", name="Aide")
+        IndexBuild.objects.create(
+            agent=agent,
+            kind=BuildKind.REBUILD,
+            method=IndexingMethod.QA_ATOMIC,
+            status=BuildStatus.RUNNING,
+            generation=BROKEN,
+        )
+        assert run("qdrant_cleanup")["dropped"] == [OLDEST]
+
+    def test_cleanup_without_a_current_generation_keeps_the_newest(self) -> None:
+        fill(self.store, OLDEST, 1)
+        fill(self.store, OLDER, 1)
+        assert run("qdrant_cleanup")["dropped"] == [OLDEST]
+
+
+class MigrationTests(TestCase):
+    def setUp(self) -> None:
+        self.table: VectorStore = TableVectorStore()
+        self.qdrant: VectorStore = QdrantVectorStore(url=":memory:")
+        fill(self.table, CURRENT, 620, accent="é")
+        fill(self.table, "learned_responses", 2)
+        self.table.point_alias(ALIAS, CURRENT)
+
+    def test_everything_is_copied_both_ways(self) -> None:
+        steps: list[tuple[int, int]] = []
+        report = migrate_vectors(
+            source=self.table,
+            target=self.qdrant,
+            on_progress=lambda done, total: steps.append((done, total)),
+        )
+        assert (report.points, report.aliases) == (622, (ALIAS,))
+        assert steps[-1] == (622, 622)
+        assert self.qdrant.collections() == self.table.collections()
+        before = contents(self.table, CURRENT)
+        self.table.drop(CURRENT)
+        migrate_vectors(source=self.qdrant, target=self.table)
+        assert contents(self.table, ALIAS) == before
+
+    def test_vectors_give_the_same_scores_afterwards(self) -> None:
+        migrate_vectors(source=self.table, target=self.qdrant)
+        recipe = embedder().recipe
+        asked = np.ones(recipe.dimensions, dtype=np.float32)
+        mine, theirs = (
+            store.query(ALIAS, asked, recipe=recipe, limit=20)
+            for store in (self.table, self.qdrant)
+        )
+        assert [hit.id for hit in mine] == [hit.id for hit in theirs]
+        assert [hit.score for hit in mine] == pytest.approx([h.score for h in theirs], abs=2e-6)
+
+    def test_second_run_follows_changes_of_the_source(self) -> None:
+        migrate_vectors(source=self.table, target=self.qdrant)
+        self.table.delete(CURRENT, [str(uuid.UUID(int=1))])
+        self.table.ensure(BROKEN, embedder().recipe)
+        self.table.point_alias(ALIAS, BROKEN)
+        report = migrate_vectors(source=self.table, target=self.qdrant)
+        assert report.removed == 1
+        assert self.qdrant.resolve_alias(ALIAS) == BROKEN
+        assert contents(self.qdrant, CURRENT) == contents(self.table, CURRENT)
+
+    def test_another_recipe_in_the_target_is_refused(self) -> None:
+        self.qdrant.ensure(CURRENT, Recipe(model="another", dimensions=3))
+        with pytest.raises(EmbeddingMismatchError):
+            migrate_vectors(source=self.table, target=self.qdrant)
+
+    @override_settings(VECTOR_STORES={"default": TABLE, "table": TABLE, "qdrant": MEMORY})
+    def test_command_copies_and_reports(self) -> None:
+        report = run("migrate_vectors", "--from", "table", "--to", "qdrant")
+        assert report["points"] == 622
+        assert report["collections"] == [CURRENT, "learned_responses"]
+
+    @override_settings(VECTOR_STORES={"default": TABLE, "table": TABLE})
+    def test_command_says_what_to_do_about_a_wrong_store(self) -> None:
+        with pytest.raises(CommandError, match="QDRANT_URL"):
+            call_command("migrate_vectors", "--from", "table", "--to", "qdrant")
+        with pytest.raises(CommandError, match="same store"):
+            call_command("migrate_vectors", "--from", "table", "--to", "default")
+
+    def test_command_reports_a_store_that_is_gone(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        gone = {"BACKEND": MEMORY["BACKEND"], "OPTIONS": {"url": url, "timeout": 1}}
+        with (
+            override_settings(VECTOR_STORES={"default": gone, "table": TABLE, "qdrant": gone}),
+            pytest.raises(CommandError, match="cannot be reached"),
+        ):
+            call_command("migrate_vectors", "--from", "table", "--to", "qdrant")

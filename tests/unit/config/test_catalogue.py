@@ -1,0 +1,122 @@
+"""The catalogues of `locale/` are complete, compiled, and in step with the texts of the code."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from gettext import GNUTranslations
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog, Message
+from babel.messages.pofile import read_po
+from django.core.management import call_command
+from django.test import override_settings
+
+ROOT = Path(__file__).resolve().parents[3]
+CATALOGUES = sorted((ROOT / "locale").glob("*/LC_MESSAGES/django.po"))
+ENGLISH = ROOT / "locale" / "en" / "LC_MESSAGES" / "django.po"
+#: What `make messages` leaves out as well.
+NOT_TRANSLATED = {"tests", "benchmarks"}
+PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|\{\w*\}")
+
+each_catalogue = pytest.mark.parametrize(
+    "path", CATALOGUES, ids=[path.parents[1].name for path in CATALOGUES]
+)
+
+
+def _read(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale=path.parents[1].name)
+
+
+def _messages(catalog: Catalog) -> Iterator[Message]:
+    """Every entry but the header."""
+    return (message for message in catalog if message.id)
+
+
+def _texts(value: str | list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The singular and the plural, or the only form."""
+    return (value,) if isinstance(value, str) else tuple(value or ("",))
+
+
+def _key(message: Message) -> tuple[str | None, str]:
+    return message.context, _texts(message.id)[0]
+
+
+def _placeholders(text: str) -> list[str]:
+    return sorted(PLACEHOLDER.findall(text))
+
+
+def _compiled_form(catalog: Catalog) -> dict[str | tuple[str, int], str]:
+    """The messages of a `.po` as `GNUTranslations` holds those of a `.mo`."""
+    form: dict[str | tuple[str, int], str] = {}
+    for message in _messages(catalog):
+        context, text = _key(message)
+        key = text if context is None else GNUTranslations.CONTEXT % (context, text)
+        if isinstance(message.id, str):
+            form[key] = _texts(message.string)[0]
+        else:
+            form |= {(key, number): text for number, text in enumerate(_texts(message.string))}
+    return form
+
+
+def _copy_of_the_sources(target: Path) -> None:
+    """The code and the templates that are read for texts, and nothing else of the tree."""
+    packages = {path.parent for path in ROOT.glob("*/__init__.py")}
+    for folder in {*packages, ROOT / "templates"}:
+        if folder.name in NOT_TRANSLATED:
+            continue
+        for suffix in ("py", "html", "txt"):
+            for source in folder.rglob(f"*.{suffix}"):
+                copy = target / source.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+
+
+@each_catalogue
+def test_every_entry_is_translated_and_none_is_fuzzy(path: Path) -> None:
+    catalog = _read(path)
+    assert not catalog.fuzzy
+    unfinished = [
+        _key(message)
+        for message in _messages(catalog)
+        if message.fuzzy or not all(_texts(message.string))
+    ]
+    assert unfinished == []
+
+
+@each_catalogue
+def test_placeholders_are_the_same_on_both_sides(path: Path) -> None:
+    different = []
+    for message in _messages(_read(path)):
+        sources, translations = _texts(message.id), _texts(message.string)
+        for number, translation in enumerate(translations):
+            source = sources[min(number, len(sources) - 1)]
+            if _placeholders(source) != _placeholders(translation):
+                different.append((source, translation))
+    assert different == []
+
+
+@each_catalogue
+def test_the_compiled_catalogue_holds_the_same_messages(path: Path) -> None:
+    with path.with_suffix(".mo").open("rb") as file:
+        compiled = dict(vars(GNUTranslations(file))["_catalog"])
+    compiled.pop("", None)
+    assert compiled == _compiled_form(_read(path)), "run `make messages`"
+
+
+@pytest.mark.skipif(shutil.which("xgettext") is None, reason="GNU gettext (xgettext) is absent")
+def test_a_fresh_extraction_finds_no_text_that_the_catalogue_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _copy_of_the_sources(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with override_settings(LOCALE_PATHS=[str(tmp_path / "locale")]):
+        call_command("makemessages", locale=["en"], no_location=True, verbosity=0)
+    extracted = {
+        _key(message)
+        for message in _messages(_read(tmp_path / "locale" / "en" / "LC_MESSAGES" / "django.po"))
+    }
+    assert len(extracted) > 100, "the extraction has found next to nothing"
+    lacking = extracted - {_key(message) for message in _messages(_read(ENGLISH))}
+    assert lacking == set(), "run `make messages` and translate what is new"
