@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
@@ -103,7 +103,7 @@ class ConversationAdmin(PrivateAdmin):
 
     @admin.display(description=_("posée par"), ordering="user__username")
     def asker(self, conversation: Conversation) -> str:
-        return str(conversation.user) if conversation.user else _now("Visiteur anonyme")
+        return str(conversation.user) if conversation.user else gettext("Visiteur anonyme")
 
     @admin.display(description=_("questions"), ordering="turn_count")
     def turns(self, conversation: Any) -> str:
@@ -181,7 +181,7 @@ class TurnAdmin(PrivateAdmin):
     ) -> HttpResponse:
         turn = kwargs.get("obj")
         if isinstance(turn, Turn):
-            context["title"] = _now("Pourquoi cette réponse")
+            context["title"] = gettext("Pourquoi cette réponse")
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
             context.update(_exchange(turn))
@@ -218,7 +218,7 @@ class TurnAdmin(PrivateAdmin):
 
     @admin.display(description=_("tokens"))
     def tokens(self, turn: Turn) -> str:
-        return _now("%(read)d lus, %(written)d écrits") % {
+        return gettext("%(read)d lus, %(written)d écrits") % {
             "read": turn.prompt_tokens,
             "written": turn.completion_tokens,
         }
@@ -228,7 +228,7 @@ class TurnAdmin(PrivateAdmin):
         if turn.finished_at is None and turn.status != TurnStatus.RUNNING:
             return "–"
         seconds = ((turn.finished_at or timezone.now()) - turn.started_at).total_seconds()
-        return _now("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
+        return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
 
 
 def _source_badge(turn: Turn) -> SafeString | str:

@@ -148,7 +148,9 @@ def interrupt_stale_turns(conversation_id: uuid.UUID) -> int:
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
     """The last `limit` finished exchanges, oldest first; the turn that is being answered is not finished."""
-    finished = Message.objects.for_conversation(conversation_id).filter(turn__status=TurnStatus.DONE)
+    finished = Message.objects.for_conversation(conversation_id).filter(
+        turn__status=TurnStatus.DONE
+    )
     by_turn: dict[uuid.UUID, dict[str, Message]] = {}
     for message in reversed(finished.order_by("-id")[: 2 * limit]):
         by_turn.setdefault(message.turn_id, {})[message.role] = message

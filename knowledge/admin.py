@@ -12,11 +12,11 @@ from django.contrib import admin
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
+from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -286,7 +286,7 @@ class ChunkAdmin(ReadOnlyAdmin):
     @admin.display(description=_("questions et réponses"))
     def units(self, chunk: Chunk) -> str:
         if not chunk.knowledge_units:
-            return _now("Aucune : ce passage n’est trouvé que par son texte.")
+            return gettext("Aucune : ce passage n’est trouvé que par son texte.")
         pairs = format_html_join(
             "",
             "<div><dt>{}</dt><dd>{}</dd></div>",
@@ -365,9 +365,8 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         build = kwargs.get("obj")
         if isinstance(build, IndexBuild):
             context["refresh_seconds"] = REFRESH_SECONDS if _is_going_on(build) else 0
-            context["may_retry"] = build.status == BuildStatus.FAILED and self.has_retry_permission(
-                request
-            )
+            context["retry_allowed"] = self.has_retry_permission(request)
+            context["may_retry"] = context["retry_allowed"] and build.status == BuildStatus.FAILED
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.action(description=_("Réessayer"), permissions=["retry"])
@@ -416,7 +415,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     def figures(self, build: IndexBuild) -> str:
         """The report's counts in words."""
         rows = [
-            (label, build.report[key])
+            (label, formats.localize(build.report[key]))
             for key, label in _REPORT_LABELS.items()
             if key in build.report
         ]
@@ -444,8 +443,8 @@ _REPORT_LABELS = {
     "documents": _("documents"),
     "chunks": _("passages"),
     "points": _("points"),
-    "embedded": _("calculés"),
-    "reused": _("repris sans calcul"),
+    "embedded": _("vecteurs calculés"),
+    "reused": _("vecteurs repris"),
     "model_calls": _("appels au modèle"),
     "waiting": _("en attente de questions"),
     "seconds": _("secondes"),
@@ -456,12 +455,12 @@ def duration_text(seconds: float) -> str:
     """« 3 min 20 s »."""
     whole = max(0, round(seconds))
     if whole < 60:
-        return _now("%(seconds)d s") % {"seconds": whole}
+        return gettext("%(seconds)d s") % {"seconds": whole}
     minutes, rest = divmod(whole, 60)
     if minutes < 60:
-        return _now("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
+        return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
     hours, minutes = divmod(minutes, 60)
-    return _now("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+    return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
 
 
 def _points_per_second(build: IndexBuild) -> float:
@@ -478,7 +477,7 @@ def _pace_text(build: IndexBuild) -> str:
     if not rate:
         return ""
     left = duration_text((build.total - build.done) / rate)
-    return _now("%(rate)s points par seconde, encore %(left)s") % {
+    return gettext("%(rate)s points par seconde, encore %(left)s") % {
         "rate": rounded(rate, 1),
         "left": left,
     }
@@ -492,10 +491,10 @@ def _state_hint(build: IndexBuild) -> str:
     """What staff should know about an indexation that does not move."""
     now = timezone.now()
     if build.status == BuildStatus.QUEUED and now - build.created_at > UNCLAIMED_AFTER:
-        return _now("Personne ne l’a encore prise : le worker est-il démarré ?")
+        return gettext("Elle attend un worker : vérifiez qu’il est démarré.")
     expired = build.lease_expires_at is not None and build.lease_expires_at < now
     if build.status == BuildStatus.RUNNING and expired:
-        return _now("Le worker ne donne plus signe de vie ; un autre va la reprendre.")
+        return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")
     return ""
 
 

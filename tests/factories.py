@@ -47,7 +47,9 @@ def make_agent(**overrides: Any) -> Agent:
 
 def make_deployment(agent: Agent | None = None, **overrides: Any) -> Deployment:
     agent = agent or make_agent()
-    return Deployment.objects.create(**{"slug": agent.slug, "name": agent.name, "agent": agent, **overrides})
+    return Deployment.objects.create(
+        **{"slug": agent.slug, "name": agent.name, "agent": agent, **overrides}
+    )
 
 
 def make_config(deployment: Deployment | None = None) -> EffectiveConfig:

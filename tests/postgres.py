@@ -62,7 +62,21 @@ def _start(programs: Path, folder: Path) -> str:
     _run([programs / "initdb", "-D", data, "-U", "postgres", "--auth", "trust", "--no-sync"])
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
     log = folder / "log"
-    _run([programs / "pg_ctl", "-D", data, "-l", log, "-o", options, "-t", START_SECONDS, "-w", "start"])
+    _run(
+        [
+            programs / "pg_ctl",
+            "-D",
+            data,
+            "-l",
+            log,
+            "-o",
+            options,
+            "-t",
+            START_SECONDS,
+            "-w",
+            "start",
+        ]
+    )
     return f"postgres://postgres@127.0.0.1:{port}/postgres"
 
 

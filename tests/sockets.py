@@ -30,7 +30,13 @@ class Socket(ApplicationCommunicator):  # type: ignore[misc]  # asgiref leaves i
             (b"origin", b"http://localhost"),
             (b"cookie", cookie.encode()),
         ]
-        scope = {"type": "websocket", "path": path, "headers": headers, "query_string": b"", "subprotocols": []}
+        scope = {
+            "type": "websocket",
+            "path": path,
+            "headers": headers,
+            "query_string": b"",
+            "subprotocols": [],
+        }
         super().__init__(application, scope)
 
     async def open(self) -> None:

@@ -62,7 +62,11 @@ def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
         document.write_text(DOCUMENT)
         # Indexed without a model, so that the model server counts turns only.
         quiet = {**environment, "OPENAI_BASE_URL": ""}
-        for words in (["migrate", "-v0"], ["create_agent", "bench"], ["add_documents", "bench", str(document)]):
+        for words in (
+            ["migrate", "-v0"],
+            ["create_agent", "bench"],
+            ["add_documents", "bench", str(document)],
+        ):
             _manage(words, quiet)
         port = _free_port()
         process = subprocess.Popen(  # noqa: S603  # fixed command
@@ -165,7 +169,9 @@ async def _ask(opened: Any, times: StreamTimes) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Streaming of the product against the model server.")
+    parser = argparse.ArgumentParser(
+        description="Streaming of the product against the model server."
+    )
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--interval-ms", type=float, default=10.0)

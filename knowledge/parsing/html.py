@@ -227,7 +227,7 @@ def _labelled(label: str, text: str) -> str:
 
 def _inline(node: PageElement, depth: int = 0) -> str:
     if isinstance(node, NavigableString):
-        return re.sub(r"\s+", " ", str(node))
+        return re.sub(r"[ \t\n]+", " ", str(node))
     if not isinstance(node, Tag):
         return ""
     if node.name == "br":

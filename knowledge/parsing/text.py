@@ -85,7 +85,10 @@ def _try(data: bytes, encoding: str) -> str | None:
 
 
 def _is_western(text: str) -> bool:
+    """Accented letters are few in Western languages; in another alphabet read as Western, nearly all are."""
     foreign = [character for character in text if character > "\x7f"]
+    if sum(map(str.isalpha, foreign)) > 0.3 * sum(map(str.isalpha, text)):
+        return False
     return sum(character in _WESTERN for character in foreign) >= 0.9 * len(foreign)
 
 

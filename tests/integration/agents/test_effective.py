@@ -55,7 +55,12 @@ class EffectiveConfigTests(TestCase):
         deployment = make_deployment(agent, config_overlay={"match_count": 9})
         explained = {row.name: row for row in explain_settings(agent=agent, deployment=deployment)}
         row = explained["match_count"]
-        assert (row.value, row.level, row.inherited, row.inherited_level) == (9, "deployment", 7, "agent")
+        assert (row.value, row.level, row.inherited, row.inherited_level) == (
+            9,
+            "deployment",
+            7,
+            "agent",
+        )
         assert explained["context_exchanges"].level == "site"
 
     def test_refusal_is_in_the_readers_language(self) -> None:

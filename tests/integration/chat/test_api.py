@@ -8,7 +8,13 @@ from django.test import AsyncClient, Client, TestCase
 from agents.bridges import in_database
 from agents.models import Audience
 from chat.models import Conversation, Message
-from tests.factories import make_conversation, make_deployment, make_exchange, make_library, make_user
+from tests.factories import (
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_library,
+    make_user,
+)
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
@@ -124,9 +130,7 @@ class RagChatTests(TestCase):
         client = AsyncClient()
         _, body = await self.post(client, message=KNOWN)
         turn = events_of(body)[0][1]["turnId"]
-        response = await client.get(
-            f"/api/rag/turns/{turn}/events", headers={"last-event-id": "2"}
-        )
+        response = await client.get(f"/api/rag/turns/{turn}/events", headers={"last-event-id": "2"})
         rest = b"".join([part async for part in response.streaming_content]).decode()
         assert [name for name, _ in events_of(rest)] == ["delta", "done"]
         stranger = await AsyncClient().get(f"/api/rag/turns/{turn}/events")
@@ -146,8 +150,6 @@ class RagChatTests(TestCase):
 
     async def test_foreign_conversation_cannot_be_continued(self) -> None:
         foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
-        status, _ = await self.post(
-            AsyncClient(), message=KNOWN, conversationId=str(foreign.pk)
-        )
+        status, _ = await self.post(AsyncClient(), message=KNOWN, conversationId=str(foreign.pk))
         assert status == 404
         assert await in_database(Message.objects.count) == 0

@@ -62,7 +62,10 @@ class CommandTests(TransactionTestCase):
         (self.folder / "vide.md").write_bytes(b"")
         (self.folder / "photo.xyz").write_bytes(b"x")
         report = run("add_documents", self.slug, self.folder, self.folder / "absent.md")
-        assert {row["item"].rsplit("/", 1)[-1] for row in report["failed"]} == {"vide.md", "absent.md"}
+        assert {row["item"].rsplit("/", 1)[-1] for row in report["failed"]} == {
+            "vide.md",
+            "absent.md",
+        }
         assert [row["item"] for row in report["skipped"]] == ["photo.xyz"]
         assert report["documents"] == 1
 
@@ -115,7 +118,10 @@ class CommandTests(TransactionTestCase):
         assert (preview["added"], preview["removed"], preview["changed"]) == (0, 0, 0)
         rebuilt = run("rebuild_agent_index", self.slug)
         assert set(rebuilt) == REPORT_KEYS | {"generation"}
-        assert run("rebuild_agent_index", self.slug, "--rollback")["generation"] < rebuilt["generation"]
+        assert (
+            run("rebuild_agent_index", self.slug, "--rollback")["generation"]
+            < rebuilt["generation"]
+        )
         with pytest.raises(CommandError):
             call_command("rebuild_agent_index", self.slug, "--rollback")
 

@@ -72,7 +72,9 @@ class ClaimTests(TestCase):
 
     def test_exchange_is_saved_once(self) -> None:
         conversation = make_conversation()
-        claimed = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
+        claimed = claim_turn(
+            conversation_id=conversation.pk, client_message_id="a", question="Où ?"
+        )
         results = [
             save_exchange(
                 turn_id=claimed.turn_id,

@@ -18,7 +18,13 @@ from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.thread import claim_turn
 from chat.turn import DIRECT_MODEL, TurnRequest, TurnResult, run_turn
 from knowledge.models import Chunk
-from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_library
+from tests.factories import (
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_library,
+)
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -28,7 +34,9 @@ FAR = "xylophone zygote kiwi ?"
 def scripted(*replies: Any) -> override_settings:
     """Configure the scripted model with these replies."""
     backend = "agents.llm.scripted.ScriptedLLM"
-    return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": {"replies": replies}}})
+    return override_settings(
+        LLMS={"default": {"BACKEND": backend, "OPTIONS": {"replies": replies}}}
+    )
 
 
 def model() -> ScriptedLLM:
@@ -139,7 +147,9 @@ class PathTests(TestCase):
     async def test_history_of_the_conversation_reaches_the_model(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         for number in range(5):
-            await in_database(make_exchange, conversation, f"Question {number}", f"Réponse {number}")
+            await in_database(
+                make_exchange, conversation, f"Question {number}", f"Réponse {number}"
+            )
         with scripted(["Oui."]):
             await ask(self.deployment, NEAR, conversation)
             contents = [message.content for message in model().calls[0].messages]

@@ -29,6 +29,11 @@ class DashboardTest(TestCase):
         self.assertNotContains(page, "Indexations en échec")
         self.assertNotContains(page, "Questions refusées")
 
+    def test_a_login_without_a_destination_leads_here(self) -> None:
+        make_staff(username="marie", password="secret-of-marie")
+        data = {"username": "marie", "password": "secret-of-marie"}
+        self.assertRedirects(self.client.post("/admin/login/", data), "/admin/")
+
     def test_every_watched_list_opens(self) -> None:
         client = superuser_client()
         for _title, _count, address in client.get("/admin/").context["watched"]:

@@ -27,7 +27,12 @@ FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 
 
 def faq_source(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    payload = {"type": "qa_pair", "question": "Bonjour ?", "display_text": "Bonjour !", "is_faq": True}
+    payload = {
+        "type": "qa_pair",
+        "question": "Bonjour ?",
+        "display_text": "Bonjour !",
+        "is_faq": True,
+    }
     yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
 
@@ -94,7 +99,9 @@ class RebuildTests(TestCase):
     def test_failed_rebuild_leaves_the_index_and_says_why(self) -> None:
         before = self.store.resolve_alias(self.alias)
         build = create_rebuild(agent=self.agent, method=QA)
-        with mock.patch("knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")):
+        with mock.patch(
+            "knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")
+        ):
             with pytest.raises(RebuildInProgressError):
                 run_build(build.pk)
         build.refresh_from_db()

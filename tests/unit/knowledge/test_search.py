@@ -31,7 +31,9 @@ def test_direct_threshold_is_inclusive(threshold: float | None, count: int) -> N
 
 @pytest.mark.parametrize(("threshold", "refused"), [(0.49, False), (0.5, False), (0.51, True)])
 def test_guard_rail_is_inclusive(threshold: float, refused: bool) -> None:
-    thresholds = Thresholds(direct_answer=None, guard_rail=threshold, guard_rail_questions=threshold)
+    thresholds = Thresholds(
+        direct_answer=None, guard_rail=threshold, guard_rail_questions=threshold
+    )
     assert SearchResult((HIT,)).is_out_of_domain(thresholds) is refused
 
 

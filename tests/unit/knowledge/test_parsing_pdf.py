@@ -1,0 +1,141 @@
+"""PDF files: headings by size, paragraphs put together again, and the files that are refused."""
+
+import io
+
+import pytest
+from fpdf import FPDF
+from fpdf.enums import EncryptionMethod
+from PIL import Image
+from pytest_django.fixtures import Settings
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.parsing.registry import parse_document
+
+SENTENCE = (
+    "Le congé annuel est accordé au salarié par son employeur dans les conditions du contrat. "
+)
+
+
+def make_pdf(*sections: tuple[str, str], title: str = "Guide des congés", head: str = "") -> FPDF:
+    pdf = FPDF()
+    pdf.set_title("")
+    for index, (heading, text) in enumerate(sections):
+        pdf.add_page()
+        if head:
+            write(pdf, f"{head} {index + 1}", 9)
+        if index == 0:
+            write(pdf, title, 24)
+        write(pdf, heading, 16)
+        for paragraph in text.split("\n\n"):
+            write(pdf, paragraph, 11)
+    return pdf
+
+
+def write(pdf: FPDF, text: str, size: int) -> None:
+    pdf.set_font("helvetica", size=size)
+    pdf.multi_cell(0, size * 0.5, text, align="L", new_x="LMARGIN", new_y="NEXT")
+    pdf.ln(4)
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(UnreadableDocumentError) as caught:
+        parse_document(data, filename="guide.pdf")
+    return str(caught.value.public_message)
+
+
+def test_headings_come_from_the_size_of_their_letters() -> None:
+    pdf = make_pdf(("Durée", SENTENCE * 3), ("Report", SENTENCE * 2))
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert parsed.title == "Guide des congés"
+    assert [(block.headings, block.page) for block in parsed.blocks] == [
+        (("Durée",), 1),
+        (("Report",), 2),
+    ]
+
+
+def test_lines_are_joined_into_paragraphs() -> None:
+    pdf = make_pdf(("Durée", f"{SENTENCE * 4}\n\n{SENTENCE * 3}"))
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert [block.text for block in parsed.blocks] == [
+        (SENTENCE * 4).strip(),
+        (SENTENCE * 3).strip(),
+    ]
+
+
+def test_words_cut_at_a_line_end_are_repaired() -> None:
+    pdf = make_pdf(
+        ("Durée", "Le salarié doit prévenir son em-\nployeur avant de partir en vacances.")
+    )
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert "son employeur avant" in parsed.blocks[0].text
+
+
+def test_running_heads_and_page_numbers_are_removed() -> None:
+    pdf = make_pdf(*[(f"Partie {name}", SENTENCE * 2) for name in "ABCD"], head="Mairie - page")
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert not any("Mairie" in block.text for block in parsed.blocks)
+    assert [block.headings for block in parsed.blocks] == [(f"Partie {name}",) for name in "ABCD"]
+
+
+def test_bullets_are_a_list() -> None:
+    pdf = make_pdf(
+        ("Pièces", "Il faut joindre les pièces suivantes :\n\n- une copie\n\n- un timbre")
+    )
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert [(block.kind, block.text) for block in parsed.blocks][-1] == (
+        "list",
+        "- une copie\n- un timbre",
+    )
+
+
+def test_encrypted_file_is_refused() -> None:
+    pdf = make_pdf(("Durée", SENTENCE))
+    pdf.set_encryption("owner", "secret", encryption_method=EncryptionMethod.RC4)
+    assert "mot de passe" in refusal(bytes(pdf.output()))
+
+
+def test_file_that_an_empty_password_opens_is_read() -> None:
+    pdf = make_pdf(("Durée", SENTENCE))
+    pdf.set_encryption("owner", "", encryption_method=EncryptionMethod.RC4)
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert parsed.blocks[0].text == SENTENCE.strip()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_truncated_file_is_refused(share: float) -> None:
+    data = bytes(make_pdf(("Durée", SENTENCE * 20)).output())
+    assert "tronqué" in refusal(data[: int(len(data) * share)])
+
+
+def picture() -> io.BytesIO:
+    buffer = io.BytesIO()
+    Image.new("RGB", (60, 60), "grey").save(buffer, "PNG")
+    return buffer
+
+
+def test_photograph_is_refused_naming_ocr() -> None:
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.image(picture(), w=100)
+    message = refusal(bytes(pdf.output()))
+    assert "images" in message
+    assert "OCR" in message
+
+
+def test_page_without_text_is_noticed() -> None:
+    pdf = make_pdf(("Durée", SENTENCE))
+    pdf.add_page()
+    pdf.image(picture(), w=100)
+    parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
+    assert len(parsed.notices) == 1
+    assert "page 2" in parsed.notices[0]
+
+
+def test_too_many_pages_are_refused(settings: Settings) -> None:
+    settings.MAX_DOCUMENT_PAGES = 1
+    assert "trop de pages" in refusal(bytes(make_pdf(("A", SENTENCE), ("B", SENTENCE)).output()))
+
+
+def test_damaged_file_is_refused() -> None:
+    data = bytes(make_pdf(("Durée", SENTENCE)).output())
+    assert refusal(data[:9] + b"\xff" * (len(data) - 200) + b"startxref\n0\n%%EOF")
