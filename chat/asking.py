@@ -54,9 +54,13 @@ def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:
 def _request(
     deployment: Deployment, question: str, conversation_id: uuid.UUID | None, dry_run: bool
 ) -> TurnRequest:
-    found = Conversation.objects.filter(pk=conversation_id, deployment=deployment).first()
-    if conversation_id is not None and found is None:
-        raise ConversationNotFoundError(f"{deployment.slug} has no conversation {conversation_id}.")
+    found = None
+    if conversation_id is not None:
+        found = Conversation.objects.filter(pk=conversation_id, deployment=deployment).first()
+        if found is None:
+            raise ConversationNotFoundError(
+                f"{deployment.slug} has no conversation {conversation_id}."
+            )
     if dry_run:
         return TurnRequest(
             deployment_id=deployment.pk,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
-from faqs.agreement import compare_questions
 
 from agents.bridges import in_database, in_thread
 from agents.effective import EffectiveConfig, effective_config
@@ -31,6 +30,7 @@ from chat.standalone import StandaloneQuestion, standalone_question
 from chat.thread import Answer, Exchange, check_isolation, load_exchanges, save_exchange
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
+from faqs.agreement import compare_questions
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
     Passage,

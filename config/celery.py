@@ -27,10 +27,10 @@ PARENT_POLL_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 
-class Reaper(bootsteps.StartStopStep):  # type: ignore[misc]  # celery ships no types for bootsteps
+class Reaper(bootsteps.StartStopStep):
     """Looks for abandoned and forgotten builds at start and then every `JOB_REAP_SECONDS`."""
 
-    requires = {"celery.worker.components:Timer"}
+    requires = ("celery.worker.components:Timer",)
 
     def __init__(self, parent: Any, **_kwargs: Any) -> None:
         self._timer: Any = None
@@ -63,7 +63,7 @@ def _reap() -> None:
 app.steps["worker"].add(Reaper)
 
 
-@worker_init.connect  # type: ignore[untyped-decorator]  # celery-types leaves signals untyped
+@worker_init.connect
 def die_with_the_server(**_kwargs: Any) -> None:
     """A worker that `serve` started stops when that server was killed: no orphan is left."""
     parent = int(os.environ.get("REPONDANT_PARENT_PID", "0"))
@@ -78,8 +78,8 @@ def die_with_the_server(**_kwargs: Any) -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-@task_postrun.connect  # type: ignore[untyped-decorator]  # celery-types leaves signals untyped
+@task_postrun.connect
 def leave_after_a_build(task: Any, **_kwargs: Any) -> None:
     """An embedded worker ends after an indexing job and is started anew: the models it loaded go with it."""
     if os.environ.get("REPONDANT_PARENT_PID") and task.name.endswith("run_index_build"):
-        state.should_stop = os.EX_OK
+        state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

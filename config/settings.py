@@ -240,6 +240,9 @@ QA_MAX_ANSWER_CHARACTERS = env.int("QA_MAX_ANSWER_CHARACTERS", default=6_000)
 QA_MAX_QUESTION_CHARACTERS = env.int("QA_MAX_QUESTION_CHARACTERS", default=300)
 #: The share of the words of an answer written by the model that its chunk must hold.
 QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
+#: Questions that a model may write for one chunk, and the length of its reply in tokens.
+MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
+UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
 
 # --- Chat: bounds ----------------------------------------------------------------------------------------------------
 

@@ -61,7 +61,8 @@ class _Section:
 
 def chunk_document(parsed: ParsedDocument) -> list[ChunkDraft]:
     chunks: list[ChunkDraft] = []
-    for is_qa, group in groupby(extract_questions(parsed.blocks), key=lambda b: b.kind == "qa"):
+    blocks = extract_questions(parsed.blocks, title=parsed.title)
+    for is_qa, group in groupby(blocks, key=lambda b: b.kind == "qa"):
         if is_qa:
             chunks.extend(chunk for block in group for chunk in _qa_chunks(block))
         else:

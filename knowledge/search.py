@@ -15,7 +15,8 @@ from agents.models import IndexingMethod
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
-from knowledge.payloads import Passage, PointType, category_filter, passage_from_hit
+from knowledge.payloads import Passage as Passage
+from knowledge.payloads import PointType, category_filter, passage_from_hit
 from knowledge.vectors.base import vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
@@ -154,5 +155,7 @@ def _existing_chunks(
             "pk", "document_id", "index", "units_origin"
         )
     )
-    has_questions = {pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows}
+    has_questions: dict[int | None, bool] = {
+        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows
+    }
     return has_questions, {(document, rank): pk for pk, document, rank, _ in rows}

@@ -39,8 +39,8 @@ def remove_document_points(instance: Document, origin: Any, **_kwargs: Any) -> N
 
 @receiver(post_delete, sender=Document)
 def remove_document_file(instance: Document, **_kwargs: Any) -> None:
-    if instance.file:
-        transaction.on_commit(partial(instance.file.storage.delete, instance.file.name))
+    if name := instance.file.name:
+        transaction.on_commit(partial(instance.file.storage.delete, name))
 
 
 @receiver(post_delete, sender=Agent)

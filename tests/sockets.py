@@ -20,7 +20,7 @@ def _close_unless_in_a_test_transaction() -> None:
 channels.db.close_old_connections = _close_unless_in_a_test_transaction
 
 
-class Socket(ApplicationCommunicator):  # type: ignore[misc]  # asgiref leaves it untyped
+class Socket(ApplicationCommunicator):
     """One socket with the cookies of a client."""
 
     def __init__(self, path: str, client: AsyncClient) -> None:
@@ -54,6 +54,12 @@ class Socket(ApplicationCommunicator):  # type: ignore[misc]  # asgiref leaves i
         assert output["type"] == "websocket.send", output
         frame: dict[str, Any] = json.loads(output["text"])
         return frame
+
+    async def receive_close(self) -> int:
+        output = await self.receive_output(5)
+        assert output["type"] == "websocket.close", output
+        code: int = output["code"]
+        return code
 
     async def until_end(self) -> list[dict[str, Any]]:
         frames: list[dict[str, Any]] = []

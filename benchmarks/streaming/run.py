@@ -99,7 +99,7 @@ def _wait_until_up(port: int) -> None:
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()  # noqa: S310
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()
         except OSError:
             time.sleep(0.1)
         else:

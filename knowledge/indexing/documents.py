@@ -231,12 +231,11 @@ def _write(
     for method, points in planned.items():
         collection = current_generation(store, agent, method, model.recipe)
         writer = PointWriter(store=store, collection=collection, embedder=model)
-        offset = before
-        writer.write(
-            points,
-            total=total,
-            on_progress=lambda done, _, at=offset: on_progress(at + done, total),
-        )
+
+        def report_all(done: int, _total: int, at: int = before) -> None:
+            on_progress(at + done, total)
+
+        writer.write(points, total=total, on_progress=report_all)
         before += len(points)
         report.points += len(points)
         report.embedded += writer.counts.embedded

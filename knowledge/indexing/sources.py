@@ -39,8 +39,10 @@ def plan_document(document: Document, method: IndexingMethod) -> Iterator[Planne
 
 
 def plan_chunk(document: Document, chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    planner = qa_atomic if method is IndexingMethod.QA_ATOMIC else legacy
-    return planner.plan_chunk(chunk, _facts(document, chunk))
+    facts = _facts(document, chunk)
+    if method is IndexingMethod.QA_ATOMIC:
+        return qa_atomic.plan_chunk(chunk, facts)
+    return legacy.plan_chunk(chunk, facts)
 
 
 def _facts(document: Document, chunk: Chunk) -> ChunkFacts:

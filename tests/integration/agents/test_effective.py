@@ -1,5 +1,6 @@
 """Deployment over agent over site, for every knob."""
 
+import pytest
 from django.core.exceptions import ValidationError
 from django.test import TestCase
 from django.utils import translation
@@ -44,9 +45,9 @@ class EffectiveConfigTests(TestCase):
     def test_overlay_with_unknown_key_or_bad_value_is_refused_by_name(self) -> None:
         overlay = {"matchcount": 3, "temperature": 9, "indexing_method": "x"}
         deployment = make_deployment(config_overlay=overlay)
-        with self.assertRaises(ValidationError) as refusal:
+        with pytest.raises(ValidationError) as refusal:
             deployment.clean()
-        text = " ".join(refusal.exception.messages)
+        text = " ".join(refusal.value.messages)
         for key in overlay:
             assert key in text
 
@@ -69,6 +70,6 @@ class EffectiveConfigTests(TestCase):
             assert "research" in effective_config(deployment).guard_rail_message
 
     def test_labels_of_the_methods_are_the_seeds(self) -> None:
-        assert IndexingMethod.QA_ATOMIC.label == "Q/R Atomique"
-        assert IndexingMethod.LEGACY.label == "Classique (legacy)"
+        assert str(IndexingMethod.QA_ATOMIC.label) == "Q/R Atomique"
+        assert str(IndexingMethod.LEGACY.label) == "Classique (legacy)"
         assert "Question/Réponse" in IndexingMethod.QA_ATOMIC.description

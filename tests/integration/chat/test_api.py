@@ -2,11 +2,14 @@
 
 import json
 import uuid
+from typing import Any
 
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client, TestCase
 
 from agents.bridges import in_database
-from agents.models import Audience
+from agents.models import Audience, Deployment
 from chat.models import Conversation, Message
 from tests.factories import (
     make_conversation,
@@ -19,12 +22,17 @@ from tests.factories import (
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
 
-def events_of(body: str) -> list[tuple[str, dict]]:
+def events_of(body: str) -> list[tuple[str, dict[str, Any]]]:
     rows = []
     for block in body.strip().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         rows.append((fields["event"], json.loads(fields["data"])))
     return rows
+
+
+async def streamed(response: HttpResponseBase) -> str:
+    assert isinstance(response, StreamingHttpResponse)
+    return b"".join([part async for part in response]).decode()
 
 
 class ConversationApiTests(TestCase):
@@ -95,6 +103,8 @@ class ConversationApiTests(TestCase):
 
 
 class RagChatTests(TestCase):
+    deployment: Deployment
+
     @classmethod
     def setUpTestData(cls) -> None:
         cls.deployment = make_library()
@@ -103,8 +113,7 @@ class RagChatTests(TestCase):
         response = await client.post("/api/rag/chat", body, "application/json")
         if not response.streaming:
             return response.status_code, response.content.decode()
-        parts = [part async for part in response.streaming_content]
-        return response.status_code, b"".join(parts).decode()
+        return response.status_code, await streamed(response)
 
     async def test_question_is_answered_as_events_and_saved_once(self) -> None:
         status, body = await self.post(
@@ -131,7 +140,7 @@ class RagChatTests(TestCase):
         _, body = await self.post(client, message=KNOWN)
         turn = events_of(body)[0][1]["turnId"]
         response = await client.get(f"/api/rag/turns/{turn}/events", headers={"last-event-id": "2"})
-        rest = b"".join([part async for part in response.streaming_content]).decode()
+        rest = await streamed(response)
         assert [name for name, _ in events_of(rest)] == ["delta", "done"]
         stranger = await AsyncClient().get(f"/api/rag/turns/{turn}/events")
         assert stranger.status_code == 404

@@ -6,15 +6,18 @@ from django.test import AsyncClient, TestCase
 
 from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
+from agents.models import Deployment
 from chat.models import Message
 from tests.factories import make_conversation, make_library
-from tests.sockets import Socket
 from tests.integration.chat.test_turn import NEAR, scripted
+from tests.sockets import Socket
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
 
 class ConsumerTests(TestCase):
+    deployment: Deployment
+
     @classmethod
     def setUpTestData(cls) -> None:
         cls.deployment = make_library()
@@ -44,8 +47,7 @@ class ConsumerTests(TestCase):
         foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
         client, _ = await self.owner()
         socket = await self.open(foreign.pk, client)
-        closed = await socket.receive_output(5)
-        assert (closed["type"], closed["code"]) == ("websocket.close", 4404)
+        assert await socket.receive_close() == 4404
 
     async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
         client, conversation = await self.owner()

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 from unittest import mock
 
+import pytest
 from django.conf import settings
 from django.test import TestCase, override_settings
 
@@ -60,7 +61,8 @@ class Listener:
 async def ask(
     deployment: Deployment, question: str, conversation: Conversation | None = None
 ) -> tuple[TurnResult, Listener]:
-    conversation = conversation or await in_database(make_conversation, deployment)
+    if conversation is None:
+        conversation = await in_database(make_conversation, deployment)
     claimed = await in_database(
         claim_turn,
         conversation_id=conversation.pk,
@@ -80,6 +82,8 @@ async def ask(
 
 
 class PathTests(TestCase):
+    deployment: Deployment
+
     @classmethod
     def setUpTestData(cls) -> None:
         cls.deployment = make_library()
@@ -139,6 +143,7 @@ class PathTests(TestCase):
             result, listener = await ask(self.deployment, question)
             done = listener.events[-1]
             assert isinstance(done, Done)
+            assert done.message_id is not None
             message = await Message.objects.select_related("turn").aget(pk=done.message_id)
             assert (message.role, message.content) == (Role.ASSISTANT, result.answer.text)
             assert message.turn.status == TurnStatus.DONE
@@ -191,7 +196,7 @@ class PathTests(TestCase):
             task = asyncio.create_task(run_turn(request, Blocking()))
             await reached.wait()
             task.cancel()
-            with self.assertRaises(asyncio.CancelledError):
+            with pytest.raises(asyncio.CancelledError):
                 await task
         turn = await Turn.objects.aget(pk=claimed.turn_id)
         answer = await Message.objects.aget(turn=turn, role=Role.ASSISTANT)

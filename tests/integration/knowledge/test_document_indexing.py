@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 from django.test import TestCase
 
-from agents.models import IndexingMethod
+from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import EmbeddingMismatchError
@@ -19,7 +19,9 @@ from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
 KNOWN = "Combien coûte la carte de lecteur ?"
 
 
-def find(agent, question: str, method: IndexingMethod = IndexingMethod.QA_ATOMIC) -> SearchResult:
+def find(
+    agent: Agent, question: str, method: IndexingMethod = IndexingMethod.QA_ATOMIC
+) -> SearchResult:
     model = embedder()
     return search(
         agent_slug=agent.slug,
@@ -92,7 +94,9 @@ class IndexDocumentTests(TestCase):
         agent = make_agent()
         add_document(agent)
         found = find(agent, KNOWN)
-        Chunk.objects.filter(pk=found.hits[0].chunk_id).delete()
+        chunk_id = found.hits[0].chunk_id
+        assert chunk_id is not None
+        Chunk.objects.filter(pk=chunk_id).delete()
         kept = confirm_passages(found, agent_id=agent.pk)
         assert "12 euros" not in " ".join(hit.content for hit in kept.hits)
 

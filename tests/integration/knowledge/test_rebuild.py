@@ -19,7 +19,7 @@ from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.indexing.sources import register_point_source
 from knowledge.models import BuildStatus, Chunk, IndexBuild
 from knowledge.search import collection_alias
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Json, vector_store
 from tests.factories import add_document, make_agent
 
 QA = IndexingMethod.QA_ATOMIC
@@ -27,7 +27,7 @@ FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 
 
 def faq_source(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    payload = {
+    payload: dict[str, Json] = {
         "type": "qa_pair",
         "question": "Bonjour ?",
         "display_text": "Bonjour !",

@@ -1,0 +1,84 @@
+"""Questions written by a model: what is let in, and what is refused with a reason."""
+
+import json
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from agents.exceptions import LLMUnavailableError
+from agents.llm.scripted import ScriptedLLM
+from knowledge.qa_generation import GeneratedUnits, generate_units
+
+CONTENT = "La demande de passeport coûte 86 euros. Elle se dépose à la mairie, sur rendez-vous."
+GOOD = {"question": "Combien coûte un passeport ?", "answer": "La demande coûte 86 euros."}
+
+
+def reply(*units: object, **more: object) -> str:
+    return json.dumps({"units": list(units), **more})
+
+
+def generate(*replies: str) -> tuple[GeneratedUnits, ScriptedLLM]:
+    model = ScriptedLLM(replies)
+    generated = generate_units(model, title="Passeport", parent_context="Prix", content=CONTENT)
+    model.assert_exhausted()
+    return generated, model
+
+
+def test_valid_reply_gives_units_summary_and_keywords() -> None:
+    generated, model = generate(reply(GOOD, summary="Le prix.", keywords=["prix", "prix", ""]))
+    assert [(unit.question, unit.answer) for unit in generated.units] == [tuple(GOOD.values())]
+    assert (generated.summary, generated.keywords) == ("Le prix.", ("prix",))
+    assert (generated.model_calls, generated.rejected) == (1, ())
+    assert model.calls[0].options.json_object
+    assert "Passeport > Prix" in model.calls[0].messages[1].content
+
+
+def test_reply_in_a_code_fence_is_read() -> None:
+    assert len(generate(f"```json\n{reply(GOOD)}\n```")[0].units) == 1
+
+
+def test_malformed_reply_is_repaired_once() -> None:
+    generated, model = generate("Voici : pas de JSON", reply(GOOD))
+    assert (len(generated.units), generated.model_calls) == (1, 2)
+    assert [message.role for message in model.calls[1].messages][-2:] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize("bad", ["", "{", "[1]", '{"units": "x"}', reply({"question": 3})])
+def test_reply_that_stays_malformed_gives_no_units(bad: str) -> None:
+    generated, _model = generate(bad, bad)
+    assert (generated.units, generated.model_calls) == ((), 2)
+    assert len(generated.rejected) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        (" ", "86 euros.", "question vide"),
+        ("Combien ?", " ", "réponse vide"),
+        ("Le prix du passeport", "86 euros.", "pas une question"),
+        ("Combien" + " vraiment" * 60 + " ?", "86 euros.", "trop longue"),
+        ("Combien ?", "La demande coûte 96 euros.", "nombre"),
+        ("Où ?", "Le formulaire s’envoie par courrier recommandé au ministère.", "passage"),
+    ],
+)
+def test_bad_unit_is_rejected_with_its_reason(question: str, answer: str, reason: str) -> None:
+    generated, _model = generate(reply(GOOD, {"question": question, "answer": answer}))
+    assert len(generated.units) == 1
+    assert reason in generated.rejected[0]
+
+
+def test_same_question_is_kept_once() -> None:
+    assert len(generate(reply(GOOD, GOOD))[0].units) == 1
+
+
+def test_number_of_units_is_bounded(settings: Settings) -> None:
+    settings.MAX_UNITS_PER_CHUNK = 2
+    units = [{**GOOD, "question": f"Combien coûte le passeport {word} ?"} for word in "abcd"]
+    generated, _model = generate(reply(*units))
+    assert (len(generated.units), len(generated.rejected)) == (2, 2)
+
+
+def test_failure_of_the_model_is_raised() -> None:
+    model = ScriptedLLM([LLMUnavailableError("down")])
+    with pytest.raises(LLMUnavailableError):
+        generate_units(model, title="T", parent_context="", content=CONTENT)
