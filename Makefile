@@ -36,8 +36,10 @@ serve: .venv/runtime
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py serve --port $(PORT)
 
+# Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest tests/unit tests/integration tests/contracts
 
 # The same suite on the other database and the other vector stores, as far as they are there.
 test-all: test

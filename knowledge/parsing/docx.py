@@ -15,7 +15,6 @@ import docx
 from django.conf import settings
 from django.utils.translation import gettext as _
 from docx.opc.exceptions import OpcError
-from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text, unreadable
@@ -32,7 +31,8 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
         outline = _read(document)
     except (
         OpcError,
-        etree.LxmlError,
+        # What the XML parser raises derives from it.
+        SyntaxError,
         zipfile.BadZipFile,
         zlib.error,
         LookupError,
