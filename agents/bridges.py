@@ -26,8 +26,9 @@ async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -
         finally:
             _close_old_connections()
 
-    bridge = sync_to_async(cleaned, thread_sensitive=settings.DATABASE_THREAD_SENSITIVE)
-    return await bridge()
+    if settings.DATABASE_THREAD_SENSITIVE:
+        return await sync_to_async(cleaned)()
+    return await asyncio.to_thread(cleaned)
 
 
 def _close_old_connections() -> None:
