@@ -121,10 +121,16 @@ class Runner:
         return self._by_conversation.get(conversation_id)
 
     def stop(self, conversation_id: uuid.UUID) -> bool:
-        """Stop the conversation's running turn, and its model call with it; `False` where none runs here."""
+        """Stop the conversation's running turn, and its model call with it; `False` where none runs here.
+
+        Callable from any thread: the task belongs to the event loop.
+        """
         turn_id = self._by_conversation.get(conversation_id)
         task = self._tasks.get(turn_id) if turn_id else None
-        return task.cancel() if task else False
+        if task is None:
+            return False
+        task.get_loop().call_soon_threadsafe(task.cancel)
+        return True
 
     async def drain(self) -> None:
         """Stop every turn, each keeping its partial text; for the shutdown of the process."""

@@ -83,3 +83,16 @@ class ConsumerTests(TestCase):
         assert [frame["type"] for frame in frames] == ["sources", "delta", "done"]
         assert await in_database(Message.objects.count) == 2
         await other.close()
+
+    async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
+        client, conversation = await self.owner()
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            deleted = await client.delete(f"/api/conversations/{conversation}/")
+            last = (await socket.until_end())[-1]
+        assert (deleted.status_code, last["status"]) == (204, "interrupted")
+        assert await in_database(Message.objects.count) == 0
+        await socket.close()
