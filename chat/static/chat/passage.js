@@ -2,10 +2,13 @@
 // Focus goes to its title when it opens and back to where it came from when it closes.
 
 import { byId, say, sourceTitle } from "./dom.js";
+import { StreamedMarkdown } from "./markdown.js";
 
 const WIDE = window.matchMedia("(min-width: 1100px)");
 const panel = byId("passage");
 const page = byId("page");
+const text = new StreamedMarkdown(byId("passage-text"));
+const NO_CITATIONS = { turn: "passage", numbers: new Set() };
 let opener = null;
 
 export function openPassage(source, from) {
@@ -44,7 +47,7 @@ function fill(source) {
   byId("passage-score").textContent = typeof source.score === "number" ? say("score", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
   byId("passage-question").textContent = source.question || "";
   byId("passage-question").hidden = !source.question;
-  byId("passage-text").textContent = source.text;
+  text.update(source.text, NO_CITATIONS);
 }
 
 panel.addEventListener("close", () => {
