@@ -12,11 +12,13 @@ from dataclasses import dataclass
 _CONNECTIVE = re.compile(
     r"^(?:et|mais|donc|alors|sinon|aussi|puis|ensuite|dans ce cas|du coup|par contre|en revanche|"
     r"idem|pareil|meme chose|and|but|or|so|then|also|otherwise|in that case|what about|how about|same|"
-    r"what if|if so|if not|si oui|si non)\b"
+    r"what if|if so|if not|si oui|si non)(?=[\s,?]|$)"
 )
-#: A question that opens with a preposition has left its verb in the exchange before.
+#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
 _ELLIPTIC_HEAD = re.compile(
-    r"^(?:pour|en|avec|sans|chez|au|aux|a|des|du|si|for|in|with|without|at|if)\b[^?,]{0,60}\?*$"
+    r"^(?:pour|en|avec|sans|chez|au|aux|a|des|du|si|for|in|with|without|at|if)"
+    r"(?!.*\b(?:quel|quelle|quels|quelles|qui|quoi|combien|quand|comment|which|what|whom|how|when)\b)"
+    r"(?: [^\s,]+){1,5}$"
 )
 _BARE_QUESTION_WORD = re.compile(
     r"^(?:c'?est )?(?:pourquoi|comment|combien|quand|ou|qui|lequel|laquelle|lesquels|lesquelles|"
