@@ -134,10 +134,6 @@ class Chunk(models.Model):
     def __str__(self) -> str:
         return f"{self.document} · {self.index + 1}"
 
-    @property
-    def has_knowledge_units(self) -> bool:
-        return bool(self.knowledge_units)
-
 
 class BuildStatus(models.TextChoices):
     QUEUED = "queued", _("En attente")

@@ -164,10 +164,6 @@ def category_filter(names: list[str]) -> PayloadFilter | None:
     return PayloadFilter(any_of=tuple(Condition(key, name) for name in names for key in keys))
 
 
-def document_filter(document_id: int) -> PayloadFilter:
-    return PayloadFilter(all_of=(Condition("document_id", document_id),))
-
-
 def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:
     """Which payload field holds what, by method (seed 001, section 4.1)."""
     if method is IndexingMethod.QA_ATOMIC:
