@@ -20,6 +20,7 @@ from celery.exceptions import OperationalError, SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import IntegrityError, close_old_connections, connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
@@ -103,7 +104,7 @@ def reap_builds() -> int:
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
         status=BuildStatus.FAILED,
         finished_at=now,
-        error="The worker died at every attempt; see its log.",
+        error=_("Le worker s’est arrêté à chaque essai ; voir son journal."),
     )
     expired.update(status=BuildStatus.QUEUED, lease_owner="")
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
@@ -127,7 +128,9 @@ def run_build(build_id: int, *, on_progress: OnProgress = no_progress) -> IndexR
         _finish(build, owner, BuildStatus.FAILED, error=f"{error.public_message} ({error})")
         raise
     except SoftTimeLimitExceeded:
-        _finish(build, owner, BuildStatus.FAILED, error="The job ran into its time limit.")
+        _finish(
+            build, owner, BuildStatus.FAILED, error=_("Le travail a dépassé sa durée maximale.")
+        )
         raise
     _finish(build, owner, BuildStatus.DONE, report=report)
     return report
