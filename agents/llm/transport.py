@@ -172,7 +172,7 @@ def _pause_before_retry(error: LLMError, attempt: int) -> float | None:
     cause = error.__cause__
     if isinstance(cause, StatusError) and cause.retry_after is not None:
         return cause.retry_after if cause.retry_after <= _LONGEST_RETRY_AFTER_SECONDS else None
-    pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
+    pause = min(_FIRST_PAUSE_SECONDS * (1 << attempt), _LONGEST_PAUSE_SECONDS)
     return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
 
 
