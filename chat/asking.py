@@ -12,7 +12,7 @@ from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.thread import claim_turn
-from chat.turn import TurnRequest, TurnResult, run_turn
+from chat.turn import TurnRequest, TurnResult, run_turn, write_title
 
 #: With no round after tools the efficiency is 100 (`SPEC.md`, section 5).
 EFFICIENCY_WITHOUT_ROUNDS = 100.0
@@ -35,7 +35,9 @@ def ask(
 
 async def _run(request: TurnRequest) -> TurnResult:
     try:
-        return await run_turn(request, _ignore)
+        result = await run_turn(request, _ignore)
+        await write_title(request, result)
+        return result
     finally:
         if (model := language_model()) is not None:
             await model.aclose()
