@@ -103,7 +103,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
 
-    found = await _search(config, model, vector)
+    found = await _search(config, model, vector, asked.text)
     thresholds = thresholds_for(config, model=model.recipe.model)
     answer.best_score = found.best_score
     trace.step("search", "found" if found.hits else "nothing", score=found.best_score)
@@ -116,7 +116,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     trace.step(
         "guard_rail",
         "passed" if inside.hits else "refused",
-        score=found.best_score,
+        score=found.best_relevance,
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
     )
     if found.is_out_of_domain(thresholds):
@@ -158,7 +158,9 @@ def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange]
     return config, load_exchanges(conversation_id=request.conversation_id, limit=limit)
 
 
-async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> SearchResult:
+async def _search(
+    config: EffectiveConfig, model: Embedder, vector: Vectors, question: str
+) -> SearchResult:
     found = await in_database(
         search,
         agent_slug=config.agent_slug,
@@ -166,6 +168,7 @@ async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> 
         vector=vector,
         recipe=model.recipe,
         limit=config.match_count,
+        question=question,
         min_score=config.match_threshold,
     )
     return await in_database(confirm_passages, found, agent_id=config.agent_id)

@@ -58,6 +58,9 @@ class ThresholdProfile:
     much closer to questions than to passages. `guard_rail_questions` is the better value for an index in which every
     chunk has its questions.
 
+    `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
+    compared with the sum, the other thresholds with the cosine. None: not measured, search is by the vector alone.
+
     `direct_*` and `memory_*`: same-answer pairs served, and pairs served that have another answer. `guard_pass` and
     `guard_false_pass`: questions inside and outside the subject that pass the guard rail.
     """
@@ -74,6 +77,7 @@ class ThresholdProfile:
     memory_false_hit: Rate | None = None
     guard_pass: Rate | None = None
     guard_false_pass: Rate | None = None
+    lexical_weight: float | None = None
     guard_rail_questions: float | None = None
     guard_questions_pass: Rate | None = None
     guard_questions_false_pass: Rate | None = None
@@ -100,7 +104,8 @@ _PROFILES: dict[str, ThresholdProfile] = {
             model="universal-sentence-encoder-multilingual-3",
             direct_answer=0.80,
             memory=0.75,
-            guard_rail=0.17,
+            guard_rail=0.30,
+            lexical_weight=0.65,
             measured=True,
             source=_BENCHMARK.format(model="universal-sentence-encoder-multilingual-3"),
             direct_hit=Rate(230, 490),
@@ -118,6 +123,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             direct_answer=0.94,
             memory=0.92,
             guard_rail=0.81,
+            lexical_weight=0.18,
             measured=True,
             source=_BENCHMARK.format(model="multilingual-e5-small"),
             direct_hit=Rate(240, 490),

@@ -3,6 +3,12 @@
 `search` is the network half (vector store only) and `confirm_passages` the database half: it fills in what the legacy
 format does not carry and drops what no longer exists, so a deleted chunk stops answering at once, whatever the store
 still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
+
+Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
+*relevance* of a chunk is the best cosine of its points plus that weight times their best overlap, the share of the
+question's words that a point has, rare words counting more. Passages are ranked, and held to the guard rail, by
+relevance; a stored answer is let out by its cosine alone and the second key. Without a weight, or without the
+question's text, the relevance is the cosine.
 """
 
 from collections.abc import Sequence
@@ -42,30 +48,36 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Every hit, best first."""
+    """Every hit, by the relevance of its chunk, then by its own cosine."""
 
     hits: tuple[Passage, ...] = ()
 
     @property
     def best_score(self) -> float:
-        return self.hits[0].score if self.hits else 0.0
+        """The best cosine."""
+        return max((hit.score for hit in self.hits), default=0.0)
+
+    @property
+    def best_relevance(self) -> float:
+        return max((hit.relevance for hit in self.hits), default=0.0)
 
     def passages(self, limit: int) -> list[Passage]:
         """The best hit of each chunk, at most `limit`."""
         best: dict[object, Passage] = {}
         for hit in self.hits:
-            best.setdefault(hit.chunk_id or hit.point_id, hit)
+            best.setdefault(hit.chunk_key, hit)
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
         """The `qa_pair` hits at or above the threshold, best first; the second key decides among them."""
         if threshold is None:
             return []
-        return [
+        found = [
             hit
             for hit in self.hits
             if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content
         ]
+        return sorted(found, key=lambda hit: -hit.score)
 
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""
@@ -73,7 +85,7 @@ class SearchResult:
             hits=tuple(
                 hit
                 for hit in self.hits
-                if (least := thresholds.guard_rail_for(hit)) is None or hit.score >= least
+                if (least := thresholds.guard_rail_for(hit)) is None or hit.relevance >= least
             )
         )
 
@@ -110,19 +122,60 @@ def search(
     vector: Vectors,
     recipe: Recipe,
     limit: int,
+    question: str = "",
     min_score: float | None = None,
     categories: Sequence[str] = (),
 ) -> SearchResult:
-    """The nearest points of an agent's index. Raises `CollectionMissingError`, `EmbeddingMismatchError`."""
-    hits = vector_store().query(
-        collection_alias(agent_slug, method),
-        vector,
-        recipe=recipe,
-        limit=limit * POINTS_PER_PASSAGE,
-        payload_filter=category_filter(list(categories)),
-        min_score=min_score,
+    """The best points of an agent's index for a question, in one query of the vector store.
+
+    `question` is its text; without it, search is by the vector alone. `min_score` is a cosine.
+    Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+    """
+    profile = threshold_profile(recipe.model)
+    weight = profile.lexical_weight if profile is not None and question else None
+    collection = collection_alias(agent_slug, method)
+    points = limit * POINTS_PER_PASSAGE
+    kept = category_filter(list(categories))
+    if weight is None:
+        hits = vector_store().query(
+            collection,
+            vector,
+            recipe=recipe,
+            limit=points,
+            payload_filter=kept,
+            min_score=min_score,
+        )
+    else:
+        hits = [
+            hit
+            for hit in vector_store().query_hybrid(
+                collection,
+                vector,
+                question,
+                recipe=recipe,
+                lexical_weight=weight,
+                limit=points,
+                payload_filter=kept,
+            )
+            if min_score is None or hit.score >= min_score
+        ]
+    return ranked([passage_from_hit(hit) for hit in hits], lexical_weight=weight or 0.0)
+
+
+def ranked(hits: Sequence[Passage], *, lexical_weight: float) -> SearchResult:
+    """Hits with the relevance of their chunk, in the order of a result."""
+    cosine: dict[object, float] = {}
+    overlap: dict[object, float] = {}
+    for hit in hits:
+        cosine[hit.chunk_key] = max(hit.score, cosine.get(hit.chunk_key, -1.0))
+        overlap[hit.chunk_key] = max(hit.overlap, overlap.get(hit.chunk_key, 0.0))
+    relevance = {key: cosine[key] + lexical_weight * overlap[key] for key in cosine}
+    known = [replace(hit, lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
+    return SearchResult(
+        hits=tuple(
+            sorted(known, key=lambda hit: (-relevance[hit.chunk_key], -hit.score, hit.point_id))
+        )
     )
-    return SearchResult(hits=tuple(passage_from_hit(hit) for hit in hits))
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
