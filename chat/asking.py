@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
+from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
@@ -26,10 +27,18 @@ def ask(
 ) -> dict[str, Any]:
     """Answer one question; raises the turn's error where it failed. A dry run stores nothing."""
     request = _request(deployment, valid_question(question), conversation_id, dry_run)
-    result = asyncio.run(run_turn(request, _ignore))
+    result = asyncio.run(_run(request))
     if result.error is not None:
         raise result.error
     return answer_row(request, result)
+
+
+async def _run(request: TurnRequest) -> TurnResult:
+    try:
+        return await run_turn(request, _ignore)
+    finally:
+        if (model := language_model()) is not None:
+            await model.aclose()
 
 
 def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:

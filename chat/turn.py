@@ -16,10 +16,9 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database, in_thread
-from agents.effective import EffectiveConfig, effective_config
+from agents.effective import EffectiveConfig, current_config
 from agents.exceptions import ApplicationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-from agents.models import Deployment
 from chat.citations import CitationFilter
 from chat.exceptions import TurnTimeoutError
 from chat.models import AnswerSource, TurnStatus
@@ -40,6 +39,7 @@ from knowledge.search import (
     search,
     thresholds_for,
 )
+from knowledge.vectors.base import vector_store
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
@@ -100,7 +100,9 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
     model = embedder()
-    vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
+    vector = model.recall(asked.text, purpose=Purpose.QUERY)
+    if vector is None:
+        vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
 
     found = await _search(config, model, vector, asked.text)
@@ -149,8 +151,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
 
 
 def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange]]:
-    deployment = Deployment.objects.select_related("agent").get(pk=request.deployment_id)
-    config = effective_config(deployment)
+    config = current_config(request.deployment_id)
     if request.conversation_id is None or request.is_first:
         return config, []
     # One exchange at least, whatever the prompt gets: a follow-up leans on it.
@@ -161,16 +162,23 @@ def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange]
 async def _search(
     config: EffectiveConfig, model: Embedder, vector: Vectors, question: str
 ) -> SearchResult:
-    found = await in_database(
-        search,
-        agent_slug=config.agent_slug,
-        method=config.indexing_method,
-        vector=vector,
-        recipe=model.recipe,
-        limit=config.match_count,
-        question=question,
-        min_score=config.match_threshold,
-    )
+    def nearest() -> SearchResult:
+        return search(
+            agent_slug=config.agent_slug,
+            method=config.indexing_method,
+            vector=vector,
+            recipe=model.recipe,
+            limit=config.match_count,
+            question=question,
+            min_score=config.match_threshold,
+        )
+
+    def confirmed() -> SearchResult:
+        return confirm_passages(nearest(), agent_id=config.agent_id)
+
+    if vector_store().uses_database:
+        return await in_database(confirmed)
+    found = await in_thread(nearest)
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 

@@ -113,6 +113,8 @@ elif "postgresql" in DATABASES["default"]["ENGINE"]:
         "timeout": 20,
     }
 
+#: A burst of questions reads the settings of its deployment once; what staff save applies within this time.
+CONFIG_CACHE_SECONDS = 1.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 

@@ -5,13 +5,14 @@ format does not carry and drops what no longer exists, so a deleted chunk stops 
 still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
 
 Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
-*relevance* of a chunk is the best cosine of its points plus that weight times their best overlap, the share of the
-question's words that a point has, rare words counting more. Passages are ranked, and held to the guard rail, by
+*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
+that weight times their best overlap, the share of the question's words that a point has, rare words counting more.
+Passages are ranked, and held to the guard rail, by
 relevance; a stored answer is let out by its cosine alone and the second key. Without a weight, or without the
 question's text, the relevance is the cosine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -23,10 +24,12 @@ from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
 from knowledge.payloads import Passage as Passage
 from knowledge.payloads import PointType, category_filter, passage_from_hit
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Together, vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4
+#: How much the farther of a chunk's two kinds of points counts beside the nearer one.
+_FARTHER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ def search(
                 lexical_weight=weight,
                 limit=points,
                 payload_filter=kept,
+                together=Together("chunk_id", "type"),
             )
             if min_score is None or hit.score >= min_score
         ]
@@ -164,18 +168,28 @@ def search(
 
 def ranked(hits: Sequence[Passage], *, lexical_weight: float) -> SearchResult:
     """Hits with the relevance of their chunk, in the order of a result."""
-    cosine: dict[object, float] = {}
+    nearest: dict[object, dict[PointType, float]] = {}
     overlap: dict[object, float] = {}
     for hit in hits:
-        cosine[hit.chunk_key] = max(hit.score, cosine.get(hit.chunk_key, -1.0))
+        of_type = nearest.setdefault(hit.chunk_key, {})
+        of_type[hit.type] = max(hit.score, of_type.get(hit.type, -1.0))
         overlap[hit.chunk_key] = max(hit.overlap, overlap.get(hit.chunk_key, 0.0))
-    relevance = {key: cosine[key] + lexical_weight * overlap[key] for key in cosine}
+    relevance = {
+        key: _taken_together(of_type.values()) + lexical_weight * overlap[key]
+        for key, of_type in nearest.items()
+    }
     known = [replace(hit, lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
     return SearchResult(
         hits=tuple(
             sorted(known, key=lambda hit: (-relevance[hit.chunk_key], -hit.score, hit.point_id))
         )
     )
+
+
+def _taken_together(cosines: Collection[float]) -> float:
+    """The mean of the nearest, and of the next at half its weight."""
+    best, *others = sorted(cosines, reverse=True)
+    return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:

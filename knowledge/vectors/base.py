@@ -49,6 +49,17 @@ class Hit:
     overlap: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Points that share the field `group` with a hit are wanted too: of each value of `kind`, the nearest one.
+
+    A value of `kind` that the hits of the group have already is left out, and so are points without the fields.
+    """
+
+    group: str
+    kind: str
+
+
 def scalar_kind(value: Json) -> type | None:
     """What a condition can compare `value` as; subclasses (string enumerations) count as their base."""
     return next((kind for kind in (bool, int, str) if isinstance(value, kind)), None)
@@ -101,8 +112,8 @@ class CollectionInfo:
 
 
 class VectorStore(ABC):
-    #: Whether filling a collection and moving an alias to it is atomic for readers.
-    supports_aliases: ClassVar[bool] = True
+    #: Whether its verbs use Django's database, and so belong on the database bridge; else they wait for the network.
+    uses_database: ClassVar[bool] = False
 
     @abstractmethod
     def ensure(self, collection: str, recipe: Recipe) -> None:
@@ -136,10 +147,12 @@ class VectorStore(ABC):
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
+        together: Together | None = None,
     ) -> list[Hit]:
         """The `limit` best points by cosine + `lexical_weight` x overlap with the question's words.
 
-        Each hit has both. The `NEAREST_ALWAYS` nearest by cosine alone come along: thresholds are cosines.
+        Each hit has both. The `NEAREST_ALWAYS` nearest by cosine alone come along: thresholds are cosines. So do,
+        after them, the points that `together` names.
         """
 
     @abstractmethod

@@ -37,6 +37,7 @@ from knowledge.vectors.base import (
     Payload,
     PayloadFilter,
     Point,
+    Together,
     Vector,
     VectorStore,
 )
@@ -59,6 +60,8 @@ _TERMS = "terms"
 _DENSE = ""
 #: Points of either kind that a hybrid query looks at, at least.
 _HYBRID_DEPTH = 50
+#: Points of one chunk that are looked at to complete it.
+_OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
@@ -133,6 +136,7 @@ class QdrantVectorStore(VectorStore):
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
+        together: Together | None = None,
     ) -> list[Hit]:
         self._require_recipe(collection, self._recipe(collection), recipe)
         asked = self._unit_rows(collection, recipe, [vector])[0]
@@ -154,10 +158,13 @@ class QdrantVectorStore(VectorStore):
         ranked = rank_hybrid(
             scored, lexical_weight=lexical_weight, limit=limit, always=NEAREST_ALWAYS
         )
-        return [
+        hits = [
             Hit(point_id, cosine, found[point_id][2], overlap)
             for point_id, cosine, overlap in ranked
         ]
+        if together is not None:
+            hits += self._others(collection, asked, worth, hits, together, payload_filter)
+        return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         wanted = list({_id(point_id) for point_id in ids})
@@ -362,6 +369,52 @@ class QdrantVectorStore(VectorStore):
             rarities.append(best.score / _both_vectors(best.vector)[1][term])
         return found, rarities
 
+    def _others(
+        self,
+        collection: str,
+        vector: Vector,
+        worth: dict[int, float],
+        hits: Sequence[Hit],
+        together: Together,
+        payload_filter: PayloadFilter | None,
+    ) -> list[Hit]:
+        """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
+        from qdrant_client import models
+
+        groups = {g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)}
+        if not groups:
+            return []
+        kept = models.Filter(
+            must=[
+                models.FieldCondition(
+                    key=together.group, match=models.MatchAny(any=sorted(groups, key=str))
+                ),
+                *([own] if (own := _filter(payload_filter)) else []),
+            ]
+        )
+        found = self._call(
+            lambda client: client.query_points(
+                self._name(collection),
+                query=vector.tolist(),
+                query_filter=kept,
+                limit=_OTHERS_PER_GROUP * len(groups),
+                with_payload=True,
+                with_vectors=True,
+            )
+        ).points
+        known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
+        others: dict[tuple[Any, Any], Hit] = {}
+        for point in found:
+            payload: Payload = point.payload or {}
+            dense, held = _both_vectors(point.vector)
+            kind = (payload.get(together.group), payload.get(together.kind))
+            hit = Hit(str(point.id), _cosine(float(dense @ vector)), payload, _overlap(held, worth))
+            if kind[1] is not None and kind not in known:
+                best = others.get(kind)
+                if best is None or (-hit.score, hit.id) < (-best.score, best.id):
+                    others[kind] = hit
+        return sorted(others.values(), key=lambda hit: (-hit.score, hit.id))
+
     def _read(self, collection: str, ids: Sequence[str]) -> list[Point]:
         records = self._call(
             lambda client: client.retrieve(
@@ -414,13 +467,16 @@ class QdrantVectorStore(VectorStore):
             return  # there it would only warn that indexes have no effect
         for field in _INDEXED_FIELDS:
             self._index(collection, field)
+        self._index(collection, "chunk_id", integer=True)
 
-    def _index(self, collection: str, field: str) -> None:
+    def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
         from qdrant_client import models
+
+        schema = models.PayloadSchemaType.INTEGER if integer else models.PayloadSchemaType.KEYWORD
 
         self._call(
             lambda client: client.create_payload_index(
-                self._name(collection), field, models.PayloadSchemaType.KEYWORD, wait=True
+                self._name(collection), field, schema, wait=True
             )
         )
 

@@ -20,6 +20,7 @@ from knowledge.vectors.base import (
     Condition,
     Json,
     PayloadFilter,
+    Together,
     Vector,
     scalar_kind,
 )
@@ -136,10 +137,12 @@ class Snapshot(Generic[K]):
         limit: int,
         payload_filter: PayloadFilter | None = None,
         always: int = 0,
+        together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
         """The `limit` best keys by cosine + `lexical_weight` x overlap, each with its cosine and its overlap.
 
-        The `always` best by cosine alone come along whatever their words are.
+        The `always` best by cosine alone come along whatever their words are, and what `together` names: the columns
+        of its fields must be there.
         """
         if limit <= 0 or not self.live:
             return []
@@ -147,19 +150,54 @@ class Snapshot(Generic[K]):
             question, size=len(self.rows), live=self.live, alive=self._alive
         )
         rows, scores = self._scores(vector, payload_filter)
-        if rows is not None:
-            overlaps = overlaps[rows]
-        near = _at_least_as_good(scores + np.float32(lexical_weight) * overlaps, limit)
+        counted = overlaps if rows is None else overlaps[rows]
+        near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit)
         if always:
             near = np.union1d(near, _at_least_as_good(scores, always))
         found = near if rows is None else rows[near]
-        cosines = self._exact(found, vector).tolist()
-        shares = overlaps[near].astype(np.float64).round(SCORE_DECIMALS).tolist()
-        hits = [
+        row_of = {self.keys[row]: row for row in found.tolist()}
+        hits = rank_hybrid(
+            self._hybrid_hits(found, vector, overlaps),
+            lexical_weight=lexical_weight,
+            limit=limit,
+            always=always,
+        )
+        if together is not None:
+            chosen = [row_of[key] for key, _, _ in hits]
+            others = self._others(chosen, rows, together)
+            hits += _nearest_of_each(
+                self._hybrid_hits(others, vector, overlaps), self._kinds(others, together)
+            )
+        return hits
+
+    def _hybrid_hits(
+        self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector
+    ) -> list[tuple[K, float, float]]:
+        cosines = self._exact(rows, vector).tolist()
+        shares = overlaps[rows].astype(np.float64).round(SCORE_DECIMALS).tolist()
+        return [
             (self.keys[row], cosine, share)
-            for row, cosine, share in zip(found.tolist(), cosines, shares, strict=True)
+            for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
         ]
-        return rank_hybrid(hits, lexical_weight=lexical_weight, limit=limit, always=always)
+
+    def _others(
+        self, chosen: list[int], rows: npt.NDArray[np.intp] | None, together: Together
+    ) -> npt.NDArray[np.intp]:
+        """The rows of the chosen rows' groups whose kind no chosen row of the group has."""
+        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
+        wanted = np.zeros(int(groups.max(initial=_NO_VALUE)) + 2, dtype=np.bool_)
+        wanted[groups[chosen]] = True
+        wanted[_NO_VALUE] = False
+        members = np.flatnonzero(wanted[groups] & (kinds != _NO_VALUE))
+        if rows is not None:
+            members = np.intersect1d(members, rows, assume_unique=True)
+        known = set(zip(groups[chosen].tolist(), kinds[chosen].tolist(), strict=True))
+        pairs = zip(groups[members].tolist(), kinds[members].tolist(), strict=True)
+        return members[np.array([pair not in known for pair in pairs], dtype=np.bool_)]
+
+    def _kinds(self, rows: npt.NDArray[np.intp], together: Together) -> list[tuple[int, int]]:
+        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
+        return list(zip(groups[rows].tolist(), kinds[rows].tolist(), strict=True))
 
     def _exact(self, rows: npt.NDArray[np.intp], vector: Vector) -> npt.NDArray[np.float64]:
         # Recomputed row by row in double precision: equal rows score equally wherever they stand.
@@ -310,6 +348,16 @@ def rank_hybrid(
     ranked = sorted(hits, key=lambda hit: (-(hit[1] + lexical_weight * hit[2]), hit[0]))
     nearest = {hit[0] for hit in sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:always]}
     return [hit for at, hit in enumerate(ranked) if at < limit or hit[0] in nearest]
+
+
+def _nearest_of_each(
+    hits: Sequence[tuple[K, float, float]], kinds: Sequence[Hashable]
+) -> list[tuple[K, float, float]]:
+    best: dict[Hashable, tuple[K, float, float]] = {}
+    order = sorted(zip(hits, kinds, strict=True), key=lambda pair: (-pair[0][1], pair[0][0]))
+    for hit, kind in order:
+        best.setdefault(kind, hit)
+    return list(best.values())
 
 
 def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
