@@ -163,10 +163,11 @@ def search(
             )
             if min_score is None or hit.score >= min_score
         ]
-    return ranked([passage_from_hit(hit) for hit in hits], lexical_weight=weight or 0.0)
+    passages = [passage_from_hit(hit) for hit in hits]
+    return SearchResult(tuple(passages)) if weight is None else ranked(passages, weight)
 
 
-def ranked(hits: Sequence[Passage], *, lexical_weight: float) -> SearchResult:
+def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
     """Hits with the relevance of their chunk, in the order of a result."""
     nearest: dict[object, dict[PointType, float]] = {}
     overlap: dict[object, float] = {}

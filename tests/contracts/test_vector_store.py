@@ -28,6 +28,7 @@ from knowledge.vectors.base import (
     Json,
     PayloadFilter,
     Point,
+    Together,
     Vector,
     VectorStore,
 )
@@ -601,6 +602,7 @@ def hybrid(
     lexical_weight: float = 1.0,
     limit: int = 10,
     payload_filter: PayloadFilter | None = None,
+    together: Together | None = None,
 ) -> list[Hit]:
     return store.query_hybrid(
         collection,
@@ -610,6 +612,7 @@ def hybrid(
         lexical_weight=lexical_weight,
         limit=limit,
         payload_filter=payload_filter,
+        together=together,
     )
 
 
@@ -711,3 +714,35 @@ def test_scrolled_points_keep_their_words_in_another_collection(talking: VectorS
     for batch in talking.scroll("animals"):
         talking.upsert("copy", batch)
     assert hybrid(talking, "loup", collection="copy") == hybrid(talking, "loup")
+
+
+@pytest.fixture
+def chunks(store: VectorStore) -> VectorStore:
+    """Ten chunks; each has a source and two questions, of which the second is nearer."""
+    store.ensure("animals", RECIPE)
+    store.upsert(
+        "animals",
+        [
+            point(10 * n + at, [1, 1 + n + far, 0], chunk_id=n, type=kind, content=f"mot{n}")
+            for n in range(10)
+            for at, (kind, far) in enumerate([("source", 40), ("question", 20), ("question", 0)])
+        ],
+    )
+    store.upsert("animals", [point(900, [1, 0, 0], content="sans passage")])
+    return store
+
+
+def test_hit_brings_the_nearest_of_each_other_kind_along(chunks: VectorStore) -> None:
+    pair = Together("chunk_id", "type")
+    alone = numbers(hybrid(chunks, "?", limit=4))
+    assert alone == [900, 2, 12, 22]
+    assert numbers(hybrid(chunks, "?", limit=4, together=pair)) == [*alone, 0, 10, 20]
+    by_words = hybrid(chunks, "mot7", limit=1, lexical_weight=50, together=pair)
+    assert numbers(by_words) == [72, 900, 2, 12, 22, 0, 10, 20, 70]
+    assert by_words[-1].overlap == by_words[0].overlap > 0
+
+
+def test_points_brought_along_are_filtered_too(chunks: VectorStore) -> None:
+    only = PayloadFilter(all_of=(Condition("type", "question"),))
+    found = hybrid(chunks, "?", limit=2, payload_filter=only, together=Together("chunk_id", "type"))
+    assert all(hit.payload["type"] == "question" for hit in found)

@@ -66,13 +66,18 @@ def test_words_lift_a_chunk_over_a_nearer_one() -> None:
     assert ranked([nearer, said], lexical_weight=0.0).passages(1) == [nearer]
 
 
-def test_chunk_has_the_best_cosine_and_the_best_words_of_its_points() -> None:
-    asked = replace(HIT, score=0.5, overlap=0.1)
+def test_chunk_is_judged_by_its_question_and_its_text_and_its_best_words() -> None:
+    asked = replace(HIT, score=0.6, overlap=0.1)
     source = replace(SOURCE, score=0.3, overlap=0.6)
-    found = ranked([source, asked], lexical_weight=1.0)
-    assert [hit.relevance for hit in found.hits] == pytest.approx([1.1, 1.1])
-    assert [hit.point_id for hit in found.hits] == ["a", "b"]
-    assert (found.best_score, found.best_relevance) == (0.5, pytest.approx(1.1))
+    other_question = replace(HIT, point_id="q", score=0.4)
+    found = ranked([source, other_question, asked], lexical_weight=1.0)
+    assert [hit.relevance for hit in found.hits] == pytest.approx([1.1] * 3)
+    assert [hit.point_id for hit in found.hits] == ["a", "q", "b"]
+    assert (found.best_score, found.best_relevance) == (0.6, pytest.approx(1.1))
+
+
+def test_chunk_of_one_kind_of_point_is_judged_by_it_alone() -> None:
+    assert ranked([SOURCE], lexical_weight=1.0).hits == (SOURCE,)
 
 
 def test_guard_rail_is_held_to_the_relevance() -> None:
