@@ -88,6 +88,10 @@ class Snapshot(Generic[K]):
     _columns: Mapping[str, tuple[_Column, Codes]] = field(default_factory=dict)
     _postings: Postings = field(default_factory=Postings)
 
+    @property
+    def words_bytes(self) -> int:
+        return self._postings.nbytes
+
     def has_columns(self, keys: Collection[str]) -> bool:
         return all(key in self._columns for key in keys)
 
