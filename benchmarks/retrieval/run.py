@@ -38,7 +38,7 @@ from knowledge.payloads import (
     qa_pair_payload,
     source_material_payload,
 )
-from knowledge.search import POINTS_PER_PASSAGE, ranked
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
 from knowledge.vectors.base import NEAREST_ALWAYS, Hit, Json, Together
 from knowledge.vectors.lexical import document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
@@ -275,15 +275,14 @@ def all_ranks(
     return found
 
 
-def _production_rank(
+def production_search(
     snapshot: Snapshot[int],
-    corpus: Corpus,
+    payloads: Sequence[dict[str, Json]],
     question: str,
     row: Vectors,
-    right: set[int],
     weight: float,
-) -> float:
-    """As `search` asks the store for the longest list measured here; infinite when it is not in the list."""
+) -> SearchResult:
+    """As `search` asks the store for the longest list measured here."""
     hits = snapshot.top_hybrid(
         row,
         question_terms(question),
@@ -293,10 +292,33 @@ def _production_rank(
         together=_TOGETHER,
     )
     passages = [
-        passage_from_hit(Hit(str(key), score, corpus.payloads[key], overlap))
+        passage_from_hit(Hit(str(key), score, payloads[key], overlap))
         for key, score, overlap in hits
     ]
-    best = ranked(passages, weight).passages(CUTS[-1])
+    return ranked(passages, weight)
+
+
+def best_relevance(
+    snapshot: Snapshot[int],
+    payloads: Sequence[dict[str, Json]],
+    question: str,
+    row: Vectors,
+    weight: float,
+) -> float:
+    return production_search(snapshot, payloads, question, row, weight).best_relevance
+
+
+def _production_rank(
+    snapshot: Snapshot[int],
+    corpus: Corpus,
+    question: str,
+    row: Vectors,
+    right: set[int],
+    weight: float,
+) -> float:
+    """Infinite when it is not in the list."""
+    found = production_search(snapshot, corpus.payloads, question, row, weight)
+    best = found.passages(CUTS[-1])
     return next((at + 1.0 for at, p in enumerate(best) if p.chunk_id in right), math.inf)
 
 
@@ -314,16 +336,20 @@ class Vectorizer:
             stored: Vectors = np.load(path)
             return stored
         with tqdm(total=len(texts), desc=label, unit="text", file=sys.stderr) as bar:
-            rows = self._embedder.embed(
-                texts, purpose=purpose, on_progress=lambda done: bar.update(done - bar.n) and None
-            )
+
+            def advance(done: int) -> None:
+                bar.update(done - bar.n)
+
+            rows = self._embedder.embed(texts, purpose=purpose, on_progress=advance)
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, rows)
         return rows
 
 
-def embed_payloads(vectors: Vectorizer, payloads: Sequence[dict[str, Json]]) -> Vectors:
+def embed_payloads(
+    vectors: Callable[[Sequence[str], Purpose, str], Vectors], payloads: Sequence[dict[str, Json]]
+) -> Vectors:
     texts = [embedded_text(payload) for payload in payloads]
     rows: dict[int, Vectors] = {}
     for purpose in Purpose:

@@ -352,7 +352,7 @@ class QdrantVectorStore(VectorStore):
             lambda client: client.query_batch_points(self._name(collection), requests)
         )
         lists = 2 if len(terms) else 1
-        found = {
+        found: dict[str, tuple[Vector, dict[int, float], Payload]] = {
             str(point.id): (*_both_vectors(point.vector), point.payload or {})
             for answer in answers[:lists]
             for point in answer.points
@@ -381,7 +381,9 @@ class QdrantVectorStore(VectorStore):
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
         from qdrant_client import models
 
-        groups = {g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)}
+        groups: set[Any] = {
+            g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)
+        }
         if not groups:
             return []
         kept = models.Filter(
