@@ -127,7 +127,10 @@ class RuntimeSettings(models.Model):
     )
     guard_rail_threshold = _ratio(
         _("seuil du garde-fou"),
-        _("En dessous, la question est refusée comme hors domaine. Vide : profil du modèle."),
+        _(
+            "Pertinence (similarité, et mots de la question retrouvés) en dessous de laquelle la question est refusée "
+            "comme hors domaine. Vide : profil du modèle."
+        ),
         null=True,
         blank=True,
     )

@@ -1,7 +1,8 @@
 """Why this answer: the stored trace of a turn in plain words, for staff.
 
 Pure. The trace is data that outlives the code which wrote it, so a step or an outcome that has no words here is shown
-as it is stored, and a line that is not of the known form is skipped. Scores are cosines, shown as stored.
+as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines,
+and for the guard rail the relevance, a cosine to which the question's words that were found add their part.
 """
 
 from collections.abc import Iterable
@@ -73,7 +74,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "guard_rail": {
         "passed": gettext_lazy("La question est dans le domaine."),
         "refused": gettext_lazy(
-            "Le meilleur passage est sous le seuil : la question est refusée comme hors domaine."
+            "La pertinence du meilleur passage est sous le seuil : la question est refusée comme hors domaine."
         ),
     },
     "extractive": {
@@ -133,6 +134,13 @@ def _detail_text(step: str, detail: str) -> str:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
     if step == "receive" and detail:
         return _("Échanges précédents : %(count)s") % {"count": detail}
+    if step == "search" and detail:
+        return _("Catégorie probable : %(name)s.") % {"name": detail}
+    if step == "guard_rail" and len(parts := detail.split()) == 2:
+        return _(
+            "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "
+            "les mots rares comptant plus."
+        ) % {"similarity": parts[0], "words": parts[1]}
     return detail
 
 

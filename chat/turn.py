@@ -39,6 +39,7 @@ from chat.thread import (
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
+from knowledge.categories import detect_category
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
     Passage,
@@ -114,10 +115,16 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
 
-    found = await _search(config, model, vector)
+    found = await _search(config, model, vector, asked.text)
     thresholds = thresholds_for(config, model=model.recipe.model)
     answer.best_score = found.best_score
-    trace.step("search", "found" if found.hits else "nothing", score=found.best_score)
+    category = detect_category(found.passages(config.match_count))
+    trace.step(
+        "search",
+        "found" if found.hits else "nothing",
+        score=found.best_score,
+        detail=category.name if category else "",
+    )
 
     direct = _direct_answer(request.question, asked, found, thresholds, trace)
     if direct is not None:
@@ -127,8 +134,9 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     trace.step(
         "guard_rail",
         "passed" if inside.hits else "refused",
-        score=found.best_score,
+        score=found.best_relevance,
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
+        detail=_parts(found.hits[0]) if found.hits else "",
     )
     if found.is_out_of_domain(thresholds):
         return await _refuse(config, answer, emit)
@@ -186,7 +194,9 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
         )
 
 
-async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> SearchResult:
+async def _search(
+    config: EffectiveConfig, model: Embedder, vector: Vectors, question: str
+) -> SearchResult:
     def nearest() -> SearchResult:
         return search(
             agent_slug=config.agent_slug,
@@ -194,6 +204,7 @@ async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> 
             vector=vector,
             recipe=model.recipe,
             limit=config.match_count,
+            question=question,
             min_score=config.match_threshold,
         )
 
@@ -247,6 +258,11 @@ async def _answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None
     answer.sources = [source.as_json() for source in number_sources([passage])]
     await emit(Sources(answer.sources))
     await _emit_whole(direct_text(passage), answer, emit)
+
+
+def _parts(best: Passage) -> str:
+    """What the relevance is made of, for `chat.explanation`; nothing where it is a cosine alone."""
+    return f"{best.score:.2f} {best.overlap:.2f}" if best.lift else ""
 
 
 async def _refuse(config: EffectiveConfig, answer: Answer, emit: Emit) -> None:

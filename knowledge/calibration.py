@@ -54,9 +54,11 @@ class Rate:
 class ThresholdProfile:
     """The three thresholds of one model (all inclusive) and the rates measured there, second key included.
 
-    One `guard_rail` has to serve an index of questions and an index of passages, and is therefore low: questions lie
-    much closer to questions than to passages. `guard_rail_questions` is the better value for an index in which every
-    chunk has its questions.
+    `guard_rail` is for chunks without questions, `guard_rail_questions` for those that have some: questions lie much
+    closer to questions than to passages.
+
+    `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
+    compared with the sum, the other thresholds with the cosine. None: not measured, search is by the vector alone.
 
     `direct_*` and `memory_*`: same-answer pairs served, and pairs served that have another answer. `guard_pass` and
     `guard_false_pass`: questions inside and outside the subject that pass the guard rail.
@@ -74,6 +76,7 @@ class ThresholdProfile:
     memory_false_hit: Rate | None = None
     guard_pass: Rate | None = None
     guard_false_pass: Rate | None = None
+    lexical_weight: float | None = None
     guard_rail_questions: float | None = None
     guard_questions_pass: Rate | None = None
     guard_questions_false_pass: Rate | None = None
@@ -100,24 +103,26 @@ _PROFILES: dict[str, ThresholdProfile] = {
             model="universal-sentence-encoder-multilingual-3",
             direct_answer=0.80,
             memory=0.75,
-            guard_rail=0.17,
+            guard_rail=0.29,
+            lexical_weight=0.60,
             measured=True,
             source=_BENCHMARK.format(model="universal-sentence-encoder-multilingual-3"),
             direct_hit=Rate(230, 490),
             direct_false_hit=Rate(0, 840),
             memory_hit=Rate(239, 490),
             memory_false_hit=Rate(0, 840),
-            guard_pass=Rate(351, 366),
-            guard_false_pass=Rate(944, 1200),
-            guard_rail_questions=0.48,
-            guard_questions_pass=Rate(64, 66),
-            guard_questions_false_pass=Rate(130, 600),
+            guard_pass=Rate(447, 463),
+            guard_false_pass=Rate(390, 1437),
+            guard_rail_questions=0.49,
+            guard_questions_pass=Rate(190, 200),
+            guard_questions_false_pass=Rate(401, 3138),
         ),
         ThresholdProfile(
             model="multilingual-e5-small",
             direct_answer=0.94,
             memory=0.92,
             guard_rail=0.81,
+            lexical_weight=0.07,
             measured=True,
             source=_BENCHMARK.format(model="multilingual-e5-small"),
             direct_hit=Rate(240, 490),
@@ -126,9 +131,9 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory_false_hit=Rate(0, 840),
             guard_pass=Rate(360, 366),
             guard_false_pass=Rate(769, 1200),
-            guard_rail_questions=0.90,
-            guard_questions_pass=Rate(66, 66),
-            guard_questions_false_pass=Rate(60, 600),
+            guard_rail_questions=0.894,
+            guard_questions_pass=Rate(191, 200),
+            guard_questions_false_pass=Rate(194, 3138),
         ),
     )
 }

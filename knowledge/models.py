@@ -269,6 +269,8 @@ class VectorPoint(models.Model):
     version = models.PositiveBigIntegerField()
     deleted = models.BooleanField(default=False)
     payload = models.JSONField()
+    # The payload's words as the lexical index holds them; null in rows written before there was one.
+    terms = models.BinaryField(null=True)
     # Last, so that reading payloads alone does not walk through the pages of the vectors.
     vector = models.BinaryField()
 

@@ -24,7 +24,11 @@ class PointType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A retrieved point, whichever format it was written in. `score` is the cosine with the question."""
+    """A retrieved point, whichever format it was written in.
+
+    `score` is the cosine with the question, `overlap` the share of the question's words that the point has (0 where
+    words were not looked at), `lift` what the words and the other points of its chunk add (`knowledge.search`).
+    """
 
     point_id: str
     type: PointType
@@ -40,6 +44,22 @@ class Passage:
     chunk_index: int | None = None
     #: Whether its chunk has questions of its own; known once the passage is confirmed in the database.
     has_questions: bool = False
+    overlap: float = 0.0
+    lift: float = 0.0
+
+    @property
+    def relevance(self) -> float:
+        """What ranks its chunk; the cosine where words were not looked at."""
+        return self.score + self.lift
+
+    @property
+    def chunk_key(self) -> tuple[object, ...]:
+        """What two points of one chunk have in common, in either format."""
+        if self.chunk_id is not None:
+            return (self.chunk_id,)
+        if self.document_id is not None and self.chunk_index is not None:
+            return (self.document_id, self.chunk_index)
+        return (self.point_id, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +173,7 @@ def passage_from_hit(hit: Hit) -> Passage:
         document_id=_number(payload, "document_id"),
         chunk_id=_number(payload, "chunk_id"),
         chunk_index=_number(payload, "chunk_index"),
+        overlap=hit.overlap,
     )
 
 

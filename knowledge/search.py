@@ -3,9 +3,16 @@
 `search` is the network half (vector store only) and `confirm_passages` the database half: it fills in what the legacy
 format does not carry and drops what no longer exists, so a deleted chunk stops answering at once, whatever the store
 still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
+
+Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
+*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
+that weight times their best overlap, the share of the question's words that a point has, rare words counting more.
+Passages are ranked, and held to the guard rail, by
+relevance; a stored answer is let out by its cosine alone and the second key. Without a weight, or without the
+question's text, the relevance is the cosine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -17,10 +24,12 @@ from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
 from knowledge.payloads import Passage as Passage
 from knowledge.payloads import PointType, category_filter, passage_from_hit
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Together, vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4
+#: How much the farther of a chunk's two kinds of points counts beside the nearer one.
+_FARTHER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +51,36 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Every hit, best first."""
+    """Every hit, by the relevance of its chunk, then by its own cosine."""
 
     hits: tuple[Passage, ...] = ()
 
     @property
     def best_score(self) -> float:
-        return self.hits[0].score if self.hits else 0.0
+        """The best cosine."""
+        return max((hit.score for hit in self.hits), default=0.0)
+
+    @property
+    def best_relevance(self) -> float:
+        return max((hit.relevance for hit in self.hits), default=0.0)
 
     def passages(self, limit: int) -> list[Passage]:
         """The best hit of each chunk, at most `limit`."""
         best: dict[object, Passage] = {}
         for hit in self.hits:
-            best.setdefault(hit.chunk_id or hit.point_id, hit)
+            best.setdefault(hit.chunk_key, hit)
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
         """The `qa_pair` hits at or above the threshold, best first; the second key decides among them."""
         if threshold is None:
             return []
-        return [
+        found = [
             hit
             for hit in self.hits
             if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content
         ]
+        return sorted(found, key=lambda hit: -hit.score)
 
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""
@@ -73,7 +88,7 @@ class SearchResult:
             hits=tuple(
                 hit
                 for hit in self.hits
-                if (least := thresholds.guard_rail_for(hit)) is None or hit.score >= least
+                if (least := thresholds.guard_rail_for(hit)) is None or hit.relevance >= least
             )
         )
 
@@ -110,19 +125,72 @@ def search(
     vector: Vectors,
     recipe: Recipe,
     limit: int,
+    question: str = "",
     min_score: float | None = None,
     categories: Sequence[str] = (),
 ) -> SearchResult:
-    """The nearest points of an agent's index. Raises `CollectionMissingError`, `EmbeddingMismatchError`."""
-    hits = vector_store().query(
-        collection_alias(agent_slug, method),
-        vector,
-        recipe=recipe,
-        limit=limit * POINTS_PER_PASSAGE,
-        payload_filter=category_filter(list(categories)),
-        min_score=min_score,
+    """The best points of an agent's index for a question, in one query of the vector store.
+
+    `question` is its text; without it, search is by the vector alone. `min_score` is a cosine.
+    Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+    """
+    profile = threshold_profile(recipe.model)
+    weight = profile.lexical_weight if profile is not None and question else None
+    collection = collection_alias(agent_slug, method)
+    points = limit * POINTS_PER_PASSAGE
+    kept = category_filter(list(categories))
+    if weight is None:
+        hits = vector_store().query(
+            collection,
+            vector,
+            recipe=recipe,
+            limit=points,
+            payload_filter=kept,
+            min_score=min_score,
+        )
+    else:
+        hits = [
+            hit
+            for hit in vector_store().query_hybrid(
+                collection,
+                vector,
+                question,
+                recipe=recipe,
+                lexical_weight=weight,
+                limit=points,
+                payload_filter=kept,
+                together=Together("chunk_id", "type"),
+            )
+            if min_score is None or hit.score >= min_score
+        ]
+    passages = [passage_from_hit(hit) for hit in hits]
+    return SearchResult(tuple(passages)) if weight is None else ranked(passages, weight)
+
+
+def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
+    """Hits with the relevance of their chunk, in the order of a result."""
+    nearest: dict[object, dict[PointType, float]] = {}
+    overlap: dict[object, float] = {}
+    for hit in hits:
+        of_type = nearest.setdefault(hit.chunk_key, {})
+        of_type[hit.type] = max(hit.score, of_type.get(hit.type, -1.0))
+        overlap[hit.chunk_key] = max(hit.overlap, overlap.get(hit.chunk_key, 0.0))
+    relevance = {
+        key: _taken_together(of_type.values()) + lexical_weight * overlap[key]
+        for key, of_type in nearest.items()
+    }
+    known = [replace(hit, lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
+    return SearchResult(
+        hits=tuple(
+            sorted(known, key=lambda hit: (-relevance[hit.chunk_key], -hit.score, hit.point_id))
+        )
     )
-    return SearchResult(hits=tuple(passage_from_hit(hit) for hit in hits))
+
+
+def _taken_together(cosines: Collection[float]) -> float:
+    """The mean of the nearest, and of the next at half its weight."""
+    best, *others = sorted(cosines, reverse=True)
+    return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:

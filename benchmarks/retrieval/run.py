@@ -1,52 +1,99 @@
-"""Measure dense retrieval: for each question of a corpus, the rank of the text it belongs to, among all texts.
+"""Measure search: for each question of a corpus, the rank of the passage it belongs to, among all passages.
 
     python -m benchmarks.retrieval.run --corpus piaf --model universal-sentence-encoder-multilingual-3
 
-Reads the data folder named by REPONDANT_DATA (default: `../shared/data`); writes nothing; needs no database. It calls
-the production embedders and an exact cosine search. Progress goes to standard error, figures to standard output.
+Reads the data folder named by REPONDANT_DATA (default: `../shared/data`); writes nothing but `--cache`; needs no
+database. The index is made of the production payloads, embedded by the production embedder, held in the production
+matrix, and ranked by the production search over all points. Beside it, from the same scores: the vectors alone, the words
+alone (BM25), and the two fused by reciprocal rank. Progress goes to standard error, figures to standard output.
 """
 
 import argparse
 import csv
+import hashlib
 import json
 import math
 import os
+import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import psutil
+from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-
-from django.utils.module_loading import import_string
-
+from knowledge.calibration import threshold_profile
+from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
+from knowledge.parsing.registry import parse_document
+from knowledge.payloads import (
+    ChunkFacts,
+    embedded_text,
+    passage_from_hit,
+    qa_pair_payload,
+    source_material_payload,
+)
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
+from knowledge.vectors.base import NEAREST_ALWAYS, Hit, Json, Together
+from knowledge.vectors.lexical import document_terms, question_terms
+from knowledge.vectors.similarity import Matrix, Snapshot
 
 MODELS = {
     "universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder",
     "multilingual-e5-small": "knowledge.embeddings.local.MultilingualE5Small",
 }
-DATA = Path(
-    os.environ.get("REPONDANT_DATA")
-    or Path(__file__).resolve().parents[2].parent / "shared" / "data"
-)
+HERE = Path(__file__).resolve().parent
+DATA = Path(os.environ.get("REPONDANT_DATA") or HERE.parents[1].parent / "shared" / "data")
+REFORMULATIONS = "cnil_reformulations.jsonl"
 CUTS = (1, 5, 10)
+#: The constant of reciprocal rank fusion that everybody uses.
+RRF = 60
 _LATENCY_SAMPLE = 200
+_TOGETHER = Together("chunk_id", "type")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Corpus:
-    """`answers[i]` is the position in `texts` of the one right text for `questions[i]`."""
+    """Payloads, questions, and for each question the chunks that answer it and the part of the data it is from."""
 
-    texts: list[str]
-    questions: list[str]
-    answers: list[int]
+    payloads: list[dict[str, Json]] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    answers: list[set[int]] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+
+    def ask(self, question: str, answers: Iterable[int], part: str) -> None:
+        self.questions.append(question)
+        self.answers.append(set(answers))
+        self.parts.append(part)
+
+    def add_chunk(
+        self, chunk: int, content: str, *, title: str, path: str = "", question: str = ""
+    ) -> None:
+        facts = ChunkFacts(
+            agent_id=1,
+            document_id=1,
+            document_uuid="",
+            document_title=title,
+            source_type="",
+            chunk_id=chunk,
+            chunk_index=chunk,
+            parent_context=path,
+            content=content,
+            summary="",
+            keywords=(),
+            category="",
+            chunk_category="",
+            chunk_category_id=None,
+            indexed_at="",
+        )
+        if question:
+            self.payloads.append(qa_pair_payload(facts, question=question, answer=content))
+        self.payloads.append(source_material_payload(facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,47 +105,124 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    corpus: str
-    model: str
-    texts: int
+class Ranking:
+    """How one way of ranking does on one part of the questions."""
+
+    way: str
+    part: str
     questions: int
     recall: dict[str, Recall]
     mean_reciprocal_rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    corpus: str
+    model: str
+    points: int
+    rankings: list[Ranking]
     load_seconds: float
     memory_added_mb: float
-    memory_mb: float
+    words_mb: float
+    vectors_mb: float
     question_p50_ms: float
     question_p95_ms: float
-    texts_per_second: float
-    questions_per_second: float
+    search_p50_ms: float
+    search_p95_ms: float
+    terms_ms_per_point: float
+
+
+def read_jsonl(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def read_piaf(folder: Path) -> Corpus:
-    """Passages, and every native question about them."""
-    corpus = Corpus([], [], [])
+    """Passages, and every native question about them; the halves are drawn by lot."""
+    corpus = Corpus()
+    chooser = random.Random(7)  # noqa: S311 - a sample, not a secret
     with (folder / "piaf_dev.jsonl").open(encoding="utf-8") as lines:
-        for position, line in enumerate(lines):
+        for chunk, line in enumerate(lines):
             row = json.loads(line)
-            corpus.texts.append(row["context"])
+            corpus.add_chunk(chunk, row["context"], title=row["title"])
             for entry in row["questions"]:
-                corpus.questions.append(entry["question"])
-                corpus.answers.append(position)
+                part = "dev" if chooser.random() < 0.5 else "held_out"
+                corpus.ask(entry["question"], [chunk], part)
     return corpus
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("(Copie)", "").casefold().split())
+
+
+def _read_faq(folder: Path) -> list[dict[str, str]]:
+    with (folder / "cnil_faq.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def read_cnil(folder: Path) -> Corpus:
-    """Questions of the FAQ against its answers: the hard direction, as in a document that was not made into questions."""
-    corpus = Corpus([], [], [])
-    with (folder / "cnil_faq.csv").open(encoding="utf-8", newline="") as file:
-        for position, row in enumerate(csv.DictReader(file)):
-            corpus.texts.append(row["answer"])
-            corpus.questions.append(row["question"])
-            corpus.answers.append(position)
+    """A FAQ as its import makes it, asked in other words; a few entries are there twice, either copy is right."""
+    corpus, faq = Corpus(), _read_faq(folder)
+    for chunk, row in enumerate(faq):
+        corpus.add_chunk(
+            chunk,
+            row["answer"],
+            title="cnil faq",
+            path=row["question"],
+            question=row["question"],
+        )
+    older = read_jsonl(HERE.parent / "thresholds" / REFORMULATIONS)
+    asked = [{"split": "thresholds"} | row for row in older] + read_jsonl(HERE / REFORMULATIONS)
+    by_id = {row["id"]: row for row in faq}
+    for row in asked:
+        wanted = by_id[row["id"]]
+        same = {
+            chunk
+            for chunk, other in enumerate(faq)
+            if _plain(other["answer"]) == _plain(wanted["answer"])
+            or _plain(other["question"]) == _plain(wanted["question"])
+        }
+        corpus.ask(row["question"], same, row["split"])
     return corpus
 
 
-CORPORA: dict[str, Callable[[Path], Corpus]] = {"piaf": read_piaf, "cnil_faq": read_cnil}
+def read_cnil_answers(folder: Path) -> Corpus:
+    """Questions of the FAQ against its answers, without their questions: passages that wait for theirs."""
+    corpus = Corpus()
+    for chunk, row in enumerate(_read_faq(folder)):
+        corpus.add_chunk(chunk, row["answer"], title="cnil faq")
+        corpus.ask(row["question"], [chunk], "all")
+    return corpus
+
+
+def read_service_public(folder: Path) -> Corpus:
+    """Long sheets, cut as documents are; any passage of the right sheet is right."""
+    corpus = Corpus()
+    chunks: dict[str, list[int]] = {}
+    for path in sorted((folder / "service_public").glob("*.md")):
+        parsed = parse_document(path.read_bytes(), filename=path.name)
+        for draft in chunk_document(parsed):
+            chunk = sum(len(found) for found in chunks.values())
+            chunks.setdefault(path.stem, []).append(chunk)
+            question = draft.units[0].question if draft.units else ""
+            corpus.add_chunk(
+                chunk,
+                draft.content,
+                title=parsed.title,
+                path=draft.parent_context,
+                question=question,
+            )
+    for row in read_jsonl(HERE / "service_public_questions.jsonl"):
+        corpus.ask(row["question"], chunks[row["sheet"]], "all")
+    return corpus
+
+
+CORPORA: dict[str, Callable[[Path], Corpus]] = {
+    "piaf": read_piaf,
+    "cnil_faq": read_cnil,
+    "cnil_answers": read_cnil_answers,
+    "service_public": read_service_public,
+}
 
 
 def wilson(found: int, total: int, *, z: float = 1.96) -> tuple[float, float]:
@@ -109,16 +233,7 @@ def wilson(found: int, total: int, *, z: float = 1.96) -> tuple[float, float]:
     return centre - half, centre + half
 
 
-def ranks(texts: Vectors, questions: Vectors, answers: Sequence[int]) -> list[int]:
-    """The rank of each question's right text, from 1; a tie counts against it."""
-    found = []
-    for row, answer in zip(questions, answers, strict=True):
-        scores = texts @ row
-        found.append(int(np.count_nonzero(scores >= scores[answer])))
-    return found
-
-
-def recalls(found: Sequence[int]) -> dict[str, Recall]:
+def recalls(found: Sequence[float]) -> dict[str, Recall]:
     table = {}
     for cut in CUTS:
         hits = sum(rank <= cut for rank in found)
@@ -127,85 +242,229 @@ def recalls(found: Sequence[int]) -> dict[str, Recall]:
     return table
 
 
-def embed_all(
-    embedder: Embedder, texts: Sequence[str], purpose: Purpose, label: str
-) -> tuple[Vectors, float]:
-    """The vectors and the seconds they took."""
-    with tqdm(total=len(texts), desc=label, unit="text", file=sys.stderr) as bar:
-
-        def advance(done: int) -> None:
-            bar.update(done - bar.n)
-
-        started = time.perf_counter()
-        rows = embedder.embed(texts, purpose=purpose, on_progress=advance)
-        return rows, time.perf_counter() - started
+def _positions(scores: dict[int, float]) -> dict[int, int]:
+    order = sorted(scores, key=lambda chunk: (-scores[chunk], chunk))
+    return {chunk: at + 1 for at, chunk in enumerate(order)}
 
 
-def latencies(embedder: Embedder, questions: Sequence[str]) -> list[float]:
-    """Milliseconds for each of some questions, asked one at a time."""
+def all_ranks(
+    snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: float
+) -> dict[str, list[float]]:
+    """For each way of ranking, the rank of the best right chunk of each question."""
+    found: dict[str, list[float]] = {"vectors": [], "words": [], "rrf": [], "production": []}
+    for question, row, right in zip(corpus.questions, rows, corpus.answers, strict=True):
+        hits = snapshot.top_hybrid(
+            row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads)
+        )
+        cosine: dict[int, float] = {}
+        words: dict[int, float] = {}
+        for key, score, overlap in hits:
+            chunk = corpus.payloads[key]["chunk_id"]
+            assert isinstance(chunk, int)
+            cosine[chunk] = max(score, cosine.get(chunk, -1.0))
+            words[chunk] = max(overlap, words.get(chunk, 0.0))
+        by_vector, by_word = _positions(cosine), _positions(words)
+        fused = {c: 1 / (RRF + by_vector[c]) + 1 / (RRF + by_word[c]) for c in cosine}
+        for way, positions in (
+            ("vectors", by_vector),
+            ("words", by_word),
+            ("rrf", _positions(fused)),
+        ):
+            found[way].append(min(positions[chunk] for chunk in right))
+        found["production"].append(_production_rank(snapshot, corpus, question, row, right, weight))
+    return found
+
+
+def production_search(
+    snapshot: Snapshot[int],
+    payloads: Sequence[dict[str, Json]],
+    question: str,
+    row: Vectors,
+    weight: float,
+) -> SearchResult:
+    """As `search` asks the store for the longest list measured here."""
+    hits = snapshot.top_hybrid(
+        row,
+        question_terms(question),
+        lexical_weight=weight,
+        limit=CUTS[-1] * POINTS_PER_PASSAGE,
+        always=NEAREST_ALWAYS,
+        together=_TOGETHER,
+    )
+    passages = [
+        passage_from_hit(Hit(str(key), score, payloads[key], overlap))
+        for key, score, overlap in hits
+    ]
+    return ranked(passages, weight)
+
+
+def best_relevance(
+    snapshot: Snapshot[int],
+    payloads: Sequence[dict[str, Json]],
+    question: str,
+    row: Vectors,
+    weight: float,
+) -> float:
+    return production_search(snapshot, payloads, question, row, weight).best_relevance
+
+
+def _production_rank(
+    snapshot: Snapshot[int],
+    corpus: Corpus,
+    question: str,
+    row: Vectors,
+    right: set[int],
+    weight: float,
+) -> float:
+    """Infinite when it is not in the list."""
+    found = production_search(snapshot, corpus.payloads, question, row, weight)
+    best = found.passages(CUTS[-1])
+    return next((at + 1.0 for at, p in enumerate(best) if p.chunk_id in right), math.inf)
+
+
+class Vectorizer:
+    """The embedder, with vectors kept on disk where a folder is given."""
+
+    def __init__(self, embedder: Embedder, folder: Path | None) -> None:
+        self._embedder, self._folder = embedder, folder
+
+    def __call__(self, texts: Sequence[str], purpose: Purpose, label: str) -> Vectors:
+        said = json.dumps([self._embedder.recipe.as_json(), purpose, list(texts)])
+        name = hashlib.sha256(said.encode()).hexdigest()[:24]
+        path = self._folder / f"{name}.npy" if self._folder else None
+        if path and path.exists():
+            stored: Vectors = np.load(path)
+            return stored
+        with tqdm(total=len(texts), desc=label, unit="text", file=sys.stderr) as bar:
+
+            def advance(done: int) -> None:
+                bar.update(done - bar.n)
+
+            rows = self._embedder.embed(texts, purpose=purpose, on_progress=advance)
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, rows)
+        return rows
+
+
+def embed_payloads(
+    vectors: Callable[[Sequence[str], Purpose, str], Vectors], payloads: Sequence[dict[str, Json]]
+) -> Vectors:
+    texts = [embedded_text(payload) for payload in payloads]
+    rows: dict[int, Vectors] = {}
+    for purpose in Purpose:
+        places = [at for at, (_text, wanted) in enumerate(texts) if wanted is purpose]
+        if places:
+            made = vectors([texts[at][0] for at in places], purpose, f"points ({purpose})")
+            rows.update(zip(places, made, strict=True))
+    return np.stack([rows[at] for at in range(len(texts))])
+
+
+def fill_matrix(payloads: Sequence[dict[str, Json]], rows: Vectors) -> tuple[Matrix[int], float]:
+    """The index, and the milliseconds that the words of a point take."""
+    started = time.perf_counter()
+    terms = [document_terms(payload) for payload in payloads]
+    taken = 1000 * (time.perf_counter() - started) / len(payloads)
+    matrix: Matrix[int] = Matrix(rows.shape[1])
+    for name in (_TOGETHER.group, _TOGETHER.kind):
+        matrix.add_column(name, {})
+    columns = {
+        name: [payload[name] for payload in payloads] for name in (_TOGETHER.group, _TOGETHER.kind)
+    }
+    matrix.apply(keys=list(range(len(payloads))), rows=rows, columns=columns, terms=terms)
+    return matrix, taken
+
+
+def _milliseconds(work: Callable[[int], object], count: int) -> list[float]:
     taken = []
-    for question in questions[:_LATENCY_SAMPLE]:
+    for at in range(count):
         started = time.perf_counter()
-        embedder.embed([question], purpose=Purpose.QUERY)  # `embed_one` remembers
+        work(at)
         taken.append(1000 * (time.perf_counter() - started))
     return taken
 
 
-def measure(corpus_name: str, model: str, folder: Path) -> Report:
+def measure(corpus_name: str, model: str, folder: Path, cache: Path | None) -> Report:
     corpus = CORPORA[corpus_name](folder)
+    profile = threshold_profile(model)
+    weight = (profile.lexical_weight if profile else None) or 0.0
     process = psutil.Process()
     before = process.memory_info().rss
     started = time.perf_counter()
     embedder: Embedder = import_string(MODELS[model])()
     embedder.warm_up()
     loaded, after = time.perf_counter() - started, process.memory_info().rss
-    alone = latencies(embedder, corpus.questions)
-    texts, text_seconds = embed_all(embedder, corpus.texts, Purpose.PASSAGE, "texts")
-    questions, question_seconds = embed_all(embedder, corpus.questions, Purpose.QUERY, "questions")
-    found = ranks(texts, questions, corpus.answers)
+    sample = corpus.questions[:_LATENCY_SAMPLE]
+    alone = _milliseconds(
+        lambda at: embedder.embed([sample[at]], purpose=Purpose.QUERY), len(sample)
+    )
+    vectors = Vectorizer(embedder, cache)
+    matrix, terms_ms = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))
+    rows = vectors(corpus.questions, Purpose.QUERY, "questions")
+    snapshot = matrix.snapshot()
+    searching = _milliseconds(
+        lambda at: _production_rank(snapshot, corpus, sample[at], rows[at], set(), weight),
+        len(sample),
+    )
+    found = all_ranks(snapshot, corpus, rows, weight)
+    rankings = [
+        Ranking(way, part, len(chosen), recalls(chosen), statistics.fmean(1 / r for r in chosen))
+        for part in [*dict.fromkeys(corpus.parts), "together"]
+        for way, ranks in found.items()
+        for chosen in [
+            [r for r, p in zip(ranks, corpus.parts, strict=True) if part in (p, "together")]
+        ]
+    ]
     return Report(
         corpus=corpus_name,
         model=model,
-        texts=len(corpus.texts),
-        questions=len(corpus.questions),
-        recall=recalls(found),
-        mean_reciprocal_rank=statistics.fmean(1 / rank for rank in found),
+        points=len(corpus.payloads),
+        rankings=rankings,
         load_seconds=loaded,
         memory_added_mb=(after - before) / 1e6,
-        memory_mb=process.memory_info().rss / 1e6,
+        words_mb=snapshot.words_bytes / 1e6,
+        vectors_mb=snapshot.rows.nbytes / 1e6,
         question_p50_ms=statistics.median(alone),
         question_p95_ms=statistics.quantiles(alone, n=20)[-1],
-        texts_per_second=len(corpus.texts) / text_seconds,
-        questions_per_second=len(corpus.questions) / question_seconds,
+        search_p50_ms=statistics.median(searching),
+        search_p95_ms=statistics.quantiles(searching, n=20)[-1],
+        terms_ms_per_point=terms_ms,
     )
 
 
 def show(report: Report) -> None:
+    print(f"{report.corpus}, {report.model}: {report.points} points (95 % Wilson intervals)\n")
     print(
-        f"{report.corpus}, {report.model}: {report.questions} questions, {report.texts} texts (95 % Wilson intervals)"
+        "| questions | ranked by | R@1 | R@5 | R@10 | MRR |\n| --- | --- | --- | --- | --- | --- |"
     )
-    for name, recall in report.recall.items():
-        print(f"  {name:5} {recall.rate:.3f}  [{recall.low:.3f}, {recall.high:.3f}]")
-    print(f"  MRR   {report.mean_reciprocal_rank:.3f}")
+    for ranking in report.rankings:
+        cells = " | ".join(
+            f"{r.rate:.3f} [{r.low:.3f}, {r.high:.3f}]" for r in ranking.recall.values()
+        )
+        print(
+            f"| {ranking.part} ({ranking.questions}) | {ranking.way} | {cells} "
+            f"| {ranking.mean_reciprocal_rank:.3f} |"
+        )
     print(
-        f"  load {report.load_seconds:.2f} s, +{report.memory_added_mb:.0f} MB; at the end {report.memory_mb:.0f} MB"
-    )
-    print(
-        f"  one question: p50 {report.question_p50_ms:.1f} ms, p95 {report.question_p95_ms:.1f} ms; "
-        f"{report.texts_per_second:.1f} texts/s, {report.questions_per_second:.0f} questions/s"
+        f"\nModel: {report.load_seconds:.2f} s to load, +{report.memory_added_mb:.0f} MB; one question "
+        f"{report.question_p50_ms:.1f} ms (p95 {report.question_p95_ms:.1f})\n"
+        f"Search: {report.search_p50_ms:.2f} ms (p95 {report.search_p95_ms:.2f}); words "
+        f"{report.words_mb:.2f} MB beside {report.vectors_mb:.2f} MB of vectors; "
+        f"{report.terms_ms_per_point:.2f} ms for the words of a point"
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Recall of dense retrieval on real questions.")
+    parser = argparse.ArgumentParser(description="Recall of search on real questions.")
     parser.add_argument("--corpus", choices=CORPORA, default="piaf")
     parser.add_argument("--model", choices=MODELS, default=next(iter(MODELS)))
+    parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
     parser.add_argument("--json", action="store_true", help="figures as one JSON object")
     options = parser.parse_args(arguments)
     if not DATA.is_dir():
         print(f"No data at {DATA}: set REPONDANT_DATA.", file=sys.stderr)
         return 2
-    report = measure(options.corpus, options.model, DATA)
+    report = measure(options.corpus, options.model, DATA, options.cache)
     if options.json:
         print(json.dumps(asdict(report), ensure_ascii=False, indent=2))
     else:

@@ -1,0 +1,1 @@
+"""What each threshold lets through, for each embedding model."""

@@ -2,7 +2,7 @@
 
 Three parts. Pairs: how often cosine ≥ t serves a right and a wrong stored answer, with and without the second key.
 FAQ: reformulations of a real FAQ against all its questions, and each of its questions against the others. Guard rail:
-questions inside and outside the subject, on an index of questions and answers and on an index of passages.
+the relevance of questions inside and outside the subject, on an index of questions and answers and on one of passages.
 
 The vectors come from the site's own embedder and are kept in `--cache`, because the larger model needs minutes. Data
 that this repository may not contain are read from `REPONDANT_DATA`; an absent file skips its part, saying so.
@@ -19,14 +19,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-
 import numpy as np
+from django.utils.module_loading import import_string
 from tqdm import tqdm
 
+from benchmarks.retrieval.run import (
+    MODELS,
+    Corpus,
+    best_relevance,
+    embed_payloads,
+    fill_matrix,
+    read_cnil,
+)
 from faqs.agreement import compare_questions
-from knowledge.calibration import Rate
-from knowledge.embeddings.base import Purpose, Vectors, embedder
+from knowledge.calibration import Rate, threshold_profile
+from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("REPONDANT_DATA", ROOT.parent / "shared" / "data"))
@@ -37,18 +44,19 @@ PAIR_FILES = {
     "pairs_fr": ROOT / "tests" / "pairs_fr.jsonl",
 }
 PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
-GUARD_STEPS = tuple(round(0.05 + step / 100, 2) for step in range(95))
+GUARD_STEPS = tuple(round(0.05 + step / 200, 3) for step in range(190))
 IN_DOMAIN_PASS = 0.95
-#: Shown beside the two kinds of index that one threshold has to serve.
-QUESTIONS_ALONE = "questions alone (CNIL)"
+QUESTIONS = "questions and answers (CNIL)"
+PASSAGES = "passages (PIAF)"
 Json = dict[str, Any]
 
 
 class Vectorizer:
-    """The site's embedder with a memory on disk."""
+    """An embedder, the site's where none is named, with a memory on disk."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self.model = embedder().recipe.model
+    def __init__(self, folder: Path | None, model: str = "") -> None:
+        self._embedder: Embedder = import_string(MODELS[model])() if model else embedder()
+        self.model = self._embedder.recipe.model
         self._file = folder / f"{self.model}.npz" if folder else None
         self._known: dict[str, Vectors] = {}
         if self._file and self._file.exists():
@@ -65,7 +73,7 @@ class Vectorizer:
         pending = list(missing.items())
         for start in tqdm(range(0, len(pending), batch), desc=label, disable=not pending):
             part = pending[start : start + batch]
-            rows = embedder().embed([text for _key, text in part], purpose=purpose)
+            rows = self._embedder.embed([text for _key, text in part], purpose=purpose)
             self._known.update(zip((key for key, _text in part), rows, strict=True))
         if pending:
             self._save()
@@ -176,34 +184,47 @@ def _faq_step(t: float, best: list[tuple[float, bool, bool]]) -> Json:
 
 
 def measure_guard(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
+    """The best relevance, as production computes it, of questions inside and outside two kinds of index."""
     chooser = random.Random(20_261)  # noqa: S311 - a sample, not a secret
     english = _english(chooser, sample)
     covid = [row["question"] for row in read_jsonl(DATA / "covid_faq_fr.jsonl")]
     covid = chooser.sample(covid, min(sample, len(covid)))
-    reformulated = [row["question"] for row in read_jsonl(REFORMULATIONS)]
-    inside, near, texts = _piaf(chooser, passages, sample)
-    faq = read_faq()
-    questions = vectors([row["question"] for row in faq], Purpose.QUERY, "FAQ questions")
-    sources = [f"{row['question']}\n{row['answer']}" for row in faq]
-    qa_index = np.vstack([questions, vectors(sources, Purpose.PASSAGE, "FAQ sources")])
-    passage_index = vectors(texts, Purpose.PASSAGE, "PIAF passages")
-    sets: dict[str, tuple[Vectors, dict[str, list[str]]]] = {
-        "questions and answers (CNIL)": (
-            qa_index,
-            {"inside": reformulated, "near": covid, "far": english, "other": near},
+    faq = read_cnil(DATA)
+    inside, near, titled = _piaf(chooser, passages, sample)
+    sheets = Corpus()
+    for chunk, (title, context) in enumerate(titled):
+        sheets.add_chunk(chunk, context, title=title)
+    sets = {
+        QUESTIONS: (
+            faq,
+            {"inside": faq.questions, "near": covid, "far": english, "other": near},
         ),
-        QUESTIONS_ALONE: (
-            questions,
-            {"inside": reformulated, "near": covid, "far": english, "other": near},
-        ),
-        "passages (PIAF)": (
-            passage_index,
-            {"inside": inside, "near": near, "far": english, "other": covid + reformulated},
+        PASSAGES: (
+            sheets,
+            {"inside": inside, "near": near, "far": english, "other": covid + faq.questions},
         ),
     }
     return {
-        name: {kind: _scores(vectors, index, asked, kind) for kind, asked in groups.items()}
-        for name, (index, groups) in sets.items()
+        name: _relevances(vectors, corpus.payloads, groups)
+        for name, (corpus, groups) in sets.items()
+    }
+
+
+def _relevances(
+    vectors: Vectorizer, payloads: list[dict[str, Any]], groups: dict[str, list[str]]
+) -> Json:
+    profile = threshold_profile(vectors.model)
+    weight = (profile.lexical_weight if profile else None) or 0.0
+    matrix, _taken = fill_matrix(payloads, embed_payloads(vectors, payloads))
+    snapshot = matrix.snapshot()
+    return {
+        kind: [
+            best_relevance(snapshot, payloads, question, row, weight)
+            for question, row in zip(
+                asked, vectors(asked, Purpose.QUERY, f"guard: {kind}"), strict=True
+            )
+        ]
+        for kind, asked in groups.items()
     }
 
 
@@ -214,8 +235,8 @@ def _english(chooser: random.Random, sample: int) -> list[str]:
 
 def _piaf(
     chooser: random.Random, passages: int, sample: int
-) -> tuple[list[str], list[str], list[str]]:
-    """Questions on indexed passages, questions on articles left out, and the indexed texts."""
+) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Questions on indexed passages, questions on articles left out, and the indexed titles and texts."""
     rows = read_jsonl(DATA / "piaf_dev.jsonl")
     titles = sorted({row["title"] for row in rows})
     chooser.shuffle(titles)
@@ -228,21 +249,16 @@ def _piaf(
     inside, outside = (
         [item["question"] for row in part for item in row["questions"]] for part in (kept, left_out)
     )
-    texts = [f"{row['title']}\n{row['context']}" for row in kept]
+    titled = [(row["title"], row["context"]) for row in kept]
     return (
         chooser.sample(inside, min(sample, len(inside))),
         chooser.sample(outside, min(sample, len(outside))),
-        texts,
+        titled,
     )
 
 
-def _scores(vectors: Vectorizer, index: Vectors, asked: list[str], label: str) -> list[float]:
-    queries = vectors(asked, Purpose.QUERY, f"guard: {label}")
-    return [float(score) for score in (queries @ index.T).max(axis=1)]
-
-
 def guard_table(scores: Json) -> Json:
-    """At each step the share that passes; and the highest step that lets enough of every inside set through."""
+    """At each step the share that passes; and for each kind of index the highest step that lets enough inside through."""
     table: dict[str, list[Json]] = {
         name: [
             {"threshold": t, **{kind: rate(s >= t for s in group) for kind, group in sets.items()}}
@@ -250,16 +266,17 @@ def guard_table(scores: Json) -> Json:
         ]
         for name, sets in scores.items()
     }
-    good = [
-        t
-        for position, t in enumerate(GUARD_STEPS)
-        if all(
-            rows[position]["inside"]["hits"] >= IN_DOMAIN_PASS * rows[position]["inside"]["total"]
-            for name, rows in table.items()
-            if name != QUESTIONS_ALONE
-        )
-    ]
-    return {"chosen": max(good, default=GUARD_STEPS[0]), "tables": table}
+    chosen = {name: _highest_good(rows) for name, rows in table.items()}
+    return {"chosen": chosen, "tables": table}
+
+
+def _highest_good(rows: list[Json]) -> float:
+    good = (
+        row["threshold"]
+        for row in rows
+        if row["inside"]["hits"] >= IN_DOMAIN_PASS * row["inside"]["total"]
+    )
+    return max(good, default=GUARD_STEPS[0])
 
 
 def measure(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
@@ -281,7 +298,7 @@ def _print_rows(title: str, rows: list[Json], columns: Sequence[str]) -> None:
     print("|" + " --- |" * (len(columns) + 1))
     for row in rows:
         cells = " | ".join(str(row[column]["text"]) for column in columns)
-        print(f"| {row['threshold']:.2f} | {cells} |")
+        print(f"| {row['threshold']:.3f} | {cells} |")
 
 
 def print_tables(result: Json) -> None:
@@ -294,28 +311,20 @@ def print_tables(result: Json) -> None:
         _print_rows(f"FAQ (CNIL): {name}", rows, faq)
     guard = result.get("guard")
     if guard:
-        print(f"\nGuard rail: {guard['chosen']:.2f} passes at least {IN_DOMAIN_PASS:.0%} inside.")
         for name, rows in guard["tables"].items():
-            around = [row for row in rows if _is_near(row, rows, guard["chosen"])]
+            chosen = guard["chosen"][name]
+            print(
+                f"\nGuard rail, {name}: {chosen:.3f} passes at least {IN_DOMAIN_PASS:.0%} inside."
+            )
+            around = [row for row in rows if abs(row["threshold"] - chosen) < 0.035]
             _print_rows(f"Guard: {name}", around, ("inside", "near", "far", "other"))
-
-
-def _is_near(row: Json, rows: list[Json], chosen: float) -> bool:
-    """Rows around the chosen value, and around the highest that would do for this index alone."""
-    own = max(
-        (
-            r["threshold"]
-            for r in rows
-            if r["inside"]["hits"] >= IN_DOMAIN_PASS * r["inside"]["total"]
-        ),
-        default=chosen,
-    )
-    return bool(min(abs(row["threshold"] - chosen), abs(row["threshold"] - own)) < 0.025)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", default="", help="EMBEDDING_MODEL to measure")
+    parser.add_argument(
+        "--model", default="", choices=MODELS, help="a local model; the site's by default"
+    )
     parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
     parser.add_argument("--passages", type=int, default=240, help="PIAF passages in the index")
     parser.add_argument("--sample", type=int, default=300, help="questions of each guard-rail set")
@@ -325,10 +334,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    if options.model:
-        # Read when the settings are first used, which is below.
-        os.environ["EMBEDDING_MODEL"] = options.model
-    vectors = Vectorizer(options.cache)
+    vectors = Vectorizer(options.cache, options.model)
     result = measure(vectors, passages=options.passages, sample=options.sample)
     if options.json:
         print(json.dumps(result, ensure_ascii=False, indent=1))

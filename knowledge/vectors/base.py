@@ -24,6 +24,9 @@ from knowledge.exceptions import EmbeddingMismatchError
 #: Two engines agree on a cosine to about a millionth; what is closer than that is a tie.
 SCORE_DECIMALS = 6
 
+#: So many of the nearest points are in every hybrid result, whatever their words are.
+NEAREST_ALWAYS = 4
+
 Vector = npt.NDArray[np.float32]
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 Payload = Mapping[str, Json]
@@ -38,9 +41,23 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
+    """`score` is the cosine; `overlap` the share of the question's words that the point has, where it was asked for."""
+
     id: str
     score: float
     payload: Payload
+    overlap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Points that share the field `group` with a hit are wanted too: of each value of `kind`, the nearest one.
+
+    A value of `kind` that the hits of the group have already is left out, and so are points without the fields.
+    """
+
+    group: str
+    kind: str
 
 
 def scalar_kind(value: Json) -> type | None:
@@ -118,6 +135,25 @@ class VectorStore(ABC):
         min_score: float | None = None,
     ) -> list[Hit]:
         """The `limit` nearest points by cosine; raises `EmbeddingMismatchError` for another recipe."""
+
+    @abstractmethod
+    def query_hybrid(
+        self,
+        collection: str,
+        vector: Vector,
+        question: str,
+        *,
+        recipe: Recipe,
+        lexical_weight: float,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        together: Together | None = None,
+    ) -> list[Hit]:
+        """The `limit` best points by cosine + `lexical_weight` x overlap with the question's words.
+
+        Each hit has both. The `NEAREST_ALWAYS` nearest by cosine alone come along: thresholds are cosines. So do,
+        after them, the points that `together` names.
+        """
 
     @abstractmethod
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:

@@ -4,6 +4,10 @@ The recipe is kept in the collection's own metadata (servers 1.16 and later), wh
 collections from others on the same server. It is read again before each query: another process may have moved the
 alias, and a wrong recipe must be an error, never a wrong answer. `prefix` is put before every name, collections and
 aliases alike, so that two installations or test runs can share a server. Vendor errors never leave this file.
+
+A point's words are a sparse vector beside its dense one, weighed by rarity on the server: they follow aliases and
+generations as the point does, and cost this process nothing. A hybrid query is one request: the nearest points, the
+points with most of the words, and for each word the point that says it most, from which its rarity is known.
 """
 
 import re
@@ -25,6 +29,7 @@ from knowledge.exceptions import (
     VectorStoreUnavailableError,
 )
 from knowledge.vectors.base import (
+    NEAREST_ALWAYS,
     SCORE_DECIMALS,
     CollectionInfo,
     Condition,
@@ -32,9 +37,12 @@ from knowledge.vectors.base import (
     Payload,
     PayloadFilter,
     Point,
+    Together,
     Vector,
     VectorStore,
 )
+from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
+from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -47,6 +55,13 @@ _METADATA = "repondant"
 #: Payload fields that filters use; a server looks them up in an index.
 _INDEXED_FIELDS = ("category", "chunk_category", "document_id", "type")
 _WRITE_BATCH = 256
+#: The name of the sparse vector; the dense one has none.
+_TERMS = "terms"
+_DENSE = ""
+#: Points of either kind that a hybrid query looks at, at least.
+_HYBRID_DEPTH = 50
+#: Points of one chunk that are looked at to complete it.
+_OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
@@ -79,7 +94,9 @@ class QdrantVectorStore(VectorStore):
         rows = self._unit_rows(collection, self._recipe(collection), [p.vector for p in points])
         structs = {
             _id(point.id): models.PointStruct(
-                id=_id(point.id), vector=row.tolist(), payload=dict(point.payload)
+                id=_id(point.id),
+                vector={_DENSE: row.tolist(), _TERMS: _sparse(document_terms(point.payload))},
+                payload=dict(point.payload),
             )
             for point, row in zip(points, rows, strict=True)
         }
@@ -108,6 +125,46 @@ class QdrantVectorStore(VectorStore):
             if _cosine(point.score) >= floor
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+
+    def query_hybrid(
+        self,
+        collection: str,
+        vector: Vector,
+        question: str,
+        *,
+        recipe: Recipe,
+        lexical_weight: float,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        together: Together | None = None,
+    ) -> list[Hit]:
+        self._require_recipe(collection, self._recipe(collection), recipe)
+        asked = self._unit_rows(collection, recipe, [vector])[0]
+        if limit <= 0:
+            return []
+        terms = question_terms(question)
+        depth = max(limit, _HYBRID_DEPTH)
+        found, rarities = self._either_way(collection, asked, terms, depth, payload_filter)
+        worth = {
+            term: weight * rarity
+            for term, weight, rarity in zip(
+                terms.ids.tolist(), terms.weights.tolist(), rarities, strict=True
+            )
+        }
+        scored = [
+            (point_id, _cosine(float(dense @ asked)), _overlap(held, worth))
+            for point_id, (dense, held, _payload) in found.items()
+        ]
+        ranked = rank_hybrid(
+            scored, lexical_weight=lexical_weight, limit=limit, always=NEAREST_ALWAYS
+        )
+        hits = [
+            Hit(point_id, cosine, found[point_id][2], overlap)
+            for point_id, cosine, overlap in ranked
+        ]
+        if together is not None:
+            hits += self._others(collection, asked, worth, hits, together, payload_filter)
+        return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         wanted = list({_id(point_id) for point_id in ids})
@@ -254,10 +311,116 @@ class QdrantVectorStore(VectorStore):
                 return found
             wanted *= 2
 
+    def _either_way(
+        self,
+        collection: str,
+        vector: Vector,
+        terms: Terms,
+        depth: int,
+        payload_filter: PayloadFilter | None,
+    ) -> tuple[dict[str, tuple[Vector, dict[int, float], Payload]], list[float]]:
+        """Points near the vector or with the terms (vector, terms, payload by id), and how rare each term is."""
+        from qdrant_client import models
+
+        kept = _filter(payload_filter)
+        requests = [
+            models.QueryRequest(
+                query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True
+            )
+        ]
+        if len(terms):
+            requests.append(
+                models.QueryRequest(
+                    query=_sparse(terms),
+                    using=_TERMS,
+                    filter=kept,
+                    limit=depth,
+                    with_payload=True,
+                    with_vector=True,
+                )
+            )
+        requests += [
+            models.QueryRequest(
+                query=models.SparseVector(indices=[term], values=[1.0]),
+                using=_TERMS,
+                limit=1,
+                with_vector=[_TERMS],
+            )
+            for term in terms.ids.tolist()
+        ]
+        answers = self._call(
+            lambda client: client.query_batch_points(self._name(collection), requests)
+        )
+        lists = 2 if len(terms) else 1
+        found: dict[str, tuple[Vector, dict[int, float], Payload]] = {
+            str(point.id): (*_both_vectors(point.vector), point.payload or {})
+            for answer in answers[:lists]
+            for point in answer.points
+        }
+        unknown = 0.0
+        if len(terms):
+            unknown = rarity(self.count(collection), 0)
+        rarities = []
+        for term, answer in zip(terms.ids.tolist(), answers[lists:], strict=True):
+            if not answer.points:
+                rarities.append(unknown)
+                continue
+            best = answer.points[0]
+            rarities.append(best.score / _both_vectors(best.vector)[1][term])
+        return found, rarities
+
+    def _others(
+        self,
+        collection: str,
+        vector: Vector,
+        worth: dict[int, float],
+        hits: Sequence[Hit],
+        together: Together,
+        payload_filter: PayloadFilter | None,
+    ) -> list[Hit]:
+        """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
+        from qdrant_client import models
+
+        groups: set[Any] = {
+            g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)
+        }
+        if not groups:
+            return []
+        kept = models.Filter(
+            must=[
+                models.FieldCondition(
+                    key=together.group, match=models.MatchAny(any=sorted(groups, key=str))
+                ),
+                *([own] if (own := _filter(payload_filter)) else []),
+            ]
+        )
+        found = self._call(
+            lambda client: client.query_points(
+                self._name(collection),
+                query=vector.tolist(),
+                query_filter=kept,
+                limit=_OTHERS_PER_GROUP * len(groups),
+                with_payload=True,
+                with_vectors=True,
+            )
+        ).points
+        known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
+        others: dict[tuple[Any, Any], Hit] = {}
+        for point in found:
+            payload: Payload = point.payload or {}
+            dense, held = _both_vectors(point.vector)
+            kind = (payload.get(together.group), payload.get(together.kind))
+            hit = Hit(str(point.id), _cosine(float(dense @ vector)), payload, _overlap(held, worth))
+            if kind[1] is not None and kind not in known:
+                best = others.get(kind)
+                if best is None or (-hit.score, hit.id) < (-best.score, best.id):
+                    others[kind] = hit
+        return sorted(others.values(), key=lambda hit: (-hit.score, hit.id))
+
     def _read(self, collection: str, ids: Sequence[str]) -> list[Point]:
         records = self._call(
             lambda client: client.retrieve(
-                self._name(collection), ids, with_payload=True, with_vectors=True
+                self._name(collection), ids, with_payload=True, with_vectors=[_DENSE]
             )
         )
         return [_point(record) for record in records]
@@ -274,7 +437,7 @@ class QdrantVectorStore(VectorStore):
                 limit=batch_size,
                 offset=offset,
                 with_payload=True,
-                with_vectors=True,
+                with_vectors=[_DENSE],
             )
 
         while True:
@@ -294,6 +457,9 @@ class QdrantVectorStore(VectorStore):
                     vectors_config=models.VectorParams(
                         size=recipe.dimensions, distance=models.Distance.COSINE
                     ),
+                    sparse_vectors_config={
+                        _TERMS: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                    },
                     metadata={_METADATA: {"recipe": recipe.as_json(), "prefix": self._prefix}},
                 )
             )
@@ -303,13 +469,16 @@ class QdrantVectorStore(VectorStore):
             return  # there it would only warn that indexes have no effect
         for field in _INDEXED_FIELDS:
             self._index(collection, field)
+        self._index(collection, "chunk_id", integer=True)
 
-    def _index(self, collection: str, field: str) -> None:
+    def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
         from qdrant_client import models
+
+        schema = models.PayloadSchemaType.INTEGER if integer else models.PayloadSchemaType.KEYWORD
 
         self._call(
             lambda client: client.create_payload_index(
-                self._name(collection), field, models.PayloadSchemaType.KEYWORD, wait=True
+                self._name(collection), field, schema, wait=True
             )
         )
 
@@ -428,7 +597,30 @@ def _cosine(score: float) -> float:
 
 def _point(record: "models.Record") -> Point:
     payload: Payload = record.payload or {}
-    return Point(str(record.id), np.asarray(record.vector, dtype=np.float32), payload)
+    return Point(str(record.id), _both_vectors(record.vector)[0], payload)
+
+
+def _both_vectors(vector: Any) -> tuple[Vector, dict[int, float]]:
+    """The dense vector and the terms; a server gives the dense one alone without a name."""
+    if not isinstance(vector, dict):
+        return np.asarray(vector, dtype=np.float32), {}
+    terms = vector.get(_TERMS)
+    held = {} if terms is None else dict(zip(terms.indices, terms.values, strict=True))
+    return np.asarray(vector.get(_DENSE, ()), dtype=np.float32), held
+
+
+def _sparse(terms: Terms) -> "models.SparseVector":
+    from qdrant_client import models
+
+    return models.SparseVector(indices=terms.ids.tolist(), values=terms.weights.tolist())
+
+
+def _overlap(held: dict[int, float], worth: dict[int, float]) -> float:
+    best = sum(worth.values())
+    if best <= 0:
+        return 0.0
+    share = sum(value * held.get(term, 0.0) for term, value in worth.items())
+    return round(share / best, SCORE_DECIMALS)
 
 
 def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":

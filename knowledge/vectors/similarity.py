@@ -1,7 +1,7 @@
 """Exact search by cosine over rows in memory: pure numpy, no ORM, no network.
 
 A `Matrix` holds unit rows by key, and for some payload fields the value of each row (a *column*), so that a filter
-is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only ever
+is a few comparisons of integers, and the words of each row where its owner gives them. Readers work on a `Snapshot`, which no later write changes: rows are only ever
 appended (an overwritten or removed row is marked dead in a new mask, and dropped when the dead are many), so they
 need no lock. Writers are serialised by the matrix. Callers keep the rows of unit length; nothing here checks it.
 """
@@ -20,9 +20,11 @@ from knowledge.vectors.base import (
     Condition,
     Json,
     PayloadFilter,
+    Together,
     Vector,
     scalar_kind,
 )
+from knowledge.vectors.lexical import Postings, Terms
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
@@ -84,6 +86,11 @@ class Snapshot(Generic[K]):
     live: int
     _alive: Mask | None = None
     _columns: Mapping[str, tuple[_Column, Codes]] = field(default_factory=dict)
+    _postings: Postings = field(default_factory=Postings)
+
+    @property
+    def words_bytes(self) -> int:
+        return self._postings.nbytes
 
     def has_columns(self, keys: Collection[str]) -> bool:
         return all(key in self._columns for key in keys)
@@ -116,9 +123,7 @@ class Snapshot(Generic[K]):
         rows, scores = self._scores(vector, payload_filter)
         near = _at_least_as_good(scores, limit)
         found = near if rows is None else rows[near]
-        # Recomputed row by row in double precision: equal rows score equally wherever they stand.
-        exact = np.einsum("ij,j->i", self.rows[found].astype(np.float64), vector.astype(np.float64))
-        rounded = np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0
+        rounded = self._exact(found, vector)
         floor = -2.0 if min_score is None else min_score
         ranked = sorted(
             (-score, self.keys[row])
@@ -126,6 +131,83 @@ class Snapshot(Generic[K]):
             if score >= floor
         )
         return [(key, -negated) for negated, key in ranked[:limit]]
+
+    def top_hybrid(
+        self,
+        vector: Vector,
+        question: Terms,
+        *,
+        lexical_weight: float,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        always: int = 0,
+        together: Together | None = None,
+    ) -> list[tuple[K, float, float]]:
+        """The `limit` best keys by cosine + `lexical_weight` x overlap, each with its cosine and its overlap.
+
+        The `always` best by cosine alone come along whatever their words are, and what `together` names: the columns
+        of its fields must be there.
+        """
+        if limit <= 0 or not self.live:
+            return []
+        overlaps = self._postings.overlaps(
+            question, size=len(self.rows), live=self.live, alive=self._alive
+        )
+        rows, scores = self._scores(vector, payload_filter)
+        counted = overlaps if rows is None else overlaps[rows]
+        near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit)
+        if always:
+            near = np.union1d(near, _at_least_as_good(scores, always))
+        found = near if rows is None else rows[near]
+        row_of = {self.keys[row]: row for row in found.tolist()}
+        hits = rank_hybrid(
+            self._hybrid_hits(found, vector, overlaps),
+            lexical_weight=lexical_weight,
+            limit=limit,
+            always=always,
+        )
+        if together is not None:
+            chosen = [row_of[key] for key, _, _ in hits]
+            others = self._others(chosen, rows, together)
+            hits += _nearest_of_each(
+                self._hybrid_hits(others, vector, overlaps), self._kinds(others, together)
+            )
+        return hits
+
+    def _hybrid_hits(
+        self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector
+    ) -> list[tuple[K, float, float]]:
+        cosines = self._exact(rows, vector).tolist()
+        shares = overlaps[rows].astype(np.float64).round(SCORE_DECIMALS).tolist()
+        return [
+            (self.keys[row], cosine, share)
+            for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
+        ]
+
+    def _others(
+        self, chosen: list[int], rows: npt.NDArray[np.intp] | None, together: Together
+    ) -> npt.NDArray[np.intp]:
+        """The rows of the chosen rows' groups whose kind no chosen row of the group has."""
+        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
+        wanted = np.zeros(int(groups.max(initial=_NO_VALUE)) + 2, dtype=np.bool_)
+        wanted[groups[chosen]] = True
+        wanted[_NO_VALUE] = False
+        members = np.flatnonzero(wanted[groups] & (kinds != _NO_VALUE))
+        if rows is not None:
+            members = np.intersect1d(members, rows, assume_unique=True)
+        known = set(zip(groups[chosen].tolist(), kinds[chosen].tolist(), strict=True))
+        pairs = zip(groups[members].tolist(), kinds[members].tolist(), strict=True)
+        return members[np.array([pair not in known for pair in pairs], dtype=np.bool_)]
+
+    def _kinds(self, rows: npt.NDArray[np.intp], together: Together) -> list[tuple[int, int]]:
+        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
+        return list(zip(groups[rows].tolist(), kinds[rows].tolist(), strict=True))
+
+    def _exact(self, rows: npt.NDArray[np.intp], vector: Vector) -> npt.NDArray[np.float64]:
+        # Recomputed row by row in double precision: equal rows score equally wherever they stand.
+        exact = np.einsum("ij,j->i", self.rows[rows].astype(np.float64), vector.astype(np.float64))
+        rounded: npt.NDArray[np.float64] = np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0
+        return rounded
 
     def _scores(
         self, vector: Vector, payload_filter: PayloadFilter | None
@@ -161,6 +243,7 @@ class Matrix(Generic[K]):
         self._row_of: dict[K, int] = {}
         self._alive: Mask | None = None
         self._columns: dict[str, _Column] = {}
+        self._postings = Postings()
         self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
 
     @property
@@ -169,7 +252,8 @@ class Matrix(Generic[K]):
 
     @property
     def nbytes(self) -> int:
-        return self._store.nbytes + sum(column.codes.nbytes for column in self._columns.values())
+        columns = sum(column.codes.nbytes for column in self._columns.values())
+        return self._store.nbytes + columns + self._postings.nbytes
 
     def snapshot(self) -> Snapshot[K]:
         return self._snapshot
@@ -181,10 +265,11 @@ class Matrix(Generic[K]):
         rows: Vector,
         removed: Iterable[K] = (),
         columns: Mapping[str, Sequence[Json]] | None = None,
+        terms: Sequence[Terms] = (),
     ) -> None:
         """Remove, then add or replace rows (keys are distinct); readers see all of it or nothing.
 
-        `columns` gives the rows' values for every column that the matrix has.
+        `columns` gives the rows' values for every column that the matrix has, `terms` their words, if any.
         """
         with self._lock:
             start = len(self._keys)
@@ -195,6 +280,7 @@ class Matrix(Generic[K]):
             for name, column in self._columns.items():
                 values = (columns or {})[name]
                 column.codes[start:end] = [column.encode(value) for value in values]
+            self._postings = self._postings.extended(start, terms)
             self._keys.extend(keys)
             self._row_of.update(zip(keys, range(start, end), strict=True))
             self._compact()
@@ -240,6 +326,7 @@ class Matrix(Generic[K]):
             return
         kept = np.flatnonzero(self._alive)
         self._store = self._store[kept]
+        self._postings = self._postings.compacted(kept, len(self._keys))
         self._keys = [self._keys[row] for row in kept.tolist()]
         self._row_of = {key: row for row, key in enumerate(self._keys)}
         for column in self._columns.values():
@@ -254,7 +341,27 @@ class Matrix(Generic[K]):
             len(self._row_of),
             self._alive,
             {name: (column, column.codes[:size]) for name, column in self._columns.items()},
+            self._postings,
         )
+
+
+def rank_hybrid(
+    hits: Iterable[tuple[K, float, float]], *, lexical_weight: float, limit: int, always: int
+) -> list[tuple[K, float, float]]:
+    """The `limit` best of (key, cosine, overlap), and the `always` best by cosine; best first, ties by key."""
+    ranked = sorted(hits, key=lambda hit: (-(hit[1] + lexical_weight * hit[2]), hit[0]))
+    nearest = {hit[0] for hit in sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:always]}
+    return [hit for at, hit in enumerate(ranked) if at < limit or hit[0] in nearest]
+
+
+def _nearest_of_each(
+    hits: Sequence[tuple[K, float, float]], kinds: Sequence[Hashable]
+) -> list[tuple[K, float, float]]:
+    best: dict[Hashable, tuple[K, float, float]] = {}
+    order = sorted(zip(hits, kinds, strict=True), key=lambda pair: (-pair[0][1], pair[0][0]))
+    for hit, kind in order:
+        best.setdefault(kind, hit)
+    return list(best.values())
 
 
 def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:

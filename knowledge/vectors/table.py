@@ -4,7 +4,7 @@ Every write is one transaction that locks the collection's row first and gives t
 So versions of a collection commit in their order, and a reader that has seen version n misses nothing by reading the
 rows above n. A write inside a caller's transaction joins it: the points share the fate of the row that owns them.
 
-A process keeps one matrix for each collection it reads, made of committed rows only. A transaction that has written
+A process keeps one matrix for each collection it reads, vectors and words together, made of committed rows only. A transaction that has written
 to a collection itself reads the committed matrix with its own rows laid over it, and leaves nothing behind when it
 is rolled back. The one backend that touches the ORM: call it where the database may be used.
 """
@@ -34,14 +34,17 @@ from knowledge.exceptions import (
 )
 from knowledge.models import VectorAlias, VectorCollection, VectorPoint
 from knowledge.vectors.base import (
+    NEAREST_ALWAYS,
     CollectionInfo,
     Hit,
     Json,
     PayloadFilter,
     Point,
+    Together,
     Vector,
     VectorStore,
 )
+from knowledge.vectors.lexical import Terms, document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -116,6 +119,7 @@ class _Delta:
     keys: list[uuid.UUID]
     rows: Vector
     columns: dict[str, list[Json]]
+    terms: list[Terms]
 
 
 @dataclass(slots=True)
@@ -211,13 +215,14 @@ class TableVectorStore(VectorStore):
                         point_id=point_id,
                         version=row.version,
                         payload=dict(point.payload),
+                        terms=document_terms(point.payload).to_bytes(),
                         vector=vector.astype(_FLOAT32).tobytes(),
                     )
                     for (point_id, point), vector in zip(last.items(), vectors, strict=True)
                 ],
                 update_conflicts=True,
                 unique_fields=["collection", "point_id"],
-                update_fields=["version", "deleted", "payload", "vector"],
+                update_fields=["version", "deleted", "payload", "terms", "vector"],
             )
 
     def query(
@@ -246,6 +251,41 @@ class TableVectorStore(VectorStore):
                 found = _top_with_own_writes(state, keys, best, limit)
             else:
                 found = best(_committed(state, keys), limit)
+            return _hits(state, [(key, score, 0.0) for key, score in found])
+
+    def query_hybrid(
+        self,
+        collection: str,
+        vector: Vector,
+        question: str,
+        *,
+        recipe: Recipe,
+        lexical_weight: float,
+        limit: int,
+        payload_filter: PayloadFilter | None = None,
+        together: Together | None = None,
+    ) -> list[Hit]:
+        with _translated():
+            state = _state(collection)
+            self._require_recipe(collection, state.recipe, recipe)
+            asked = self._unit_rows(collection, recipe, [vector])[0]
+            filtered = None if payload_filter is None or not payload_filter.keys else payload_filter
+            keys = filtered.keys if filtered else frozenset()
+            if together is not None:
+                keys |= {together.group, together.kind}
+            if _Uncommitted.covers(state.uuid):
+                snapshot = _as_this_transaction_sees(state, keys)
+            else:
+                snapshot = _committed(state, keys)
+            found = snapshot.top_hybrid(
+                asked,
+                question_terms(question),
+                lexical_weight=lexical_weight,
+                limit=limit,
+                payload_filter=filtered,
+                always=NEAREST_ALWAYS,
+                together=together,
+            )
             return _hits(state, found)
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
@@ -393,13 +433,17 @@ def _points(rows: models.QuerySet[VectorPoint]) -> list[Point]:
     ]
 
 
-def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float]]) -> list[Hit]:
+def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
     payloads: dict[uuid.UUID, Any] = {}
-    for batch in _batches((key for key, _score in found), _ID_BATCH):
+    for batch in _batches((key for key, *_scores in found), _ID_BATCH):
         rows = _live(state).filter(point_id__in=batch)
         payloads.update(rows.values_list("point_id", "payload"))
-    return [Hit(str(key), score, payloads[key]) for key, score in found if key in payloads]
+    return [
+        Hit(str(key), score, payloads[key], overlap)
+        for key, score, overlap in found
+        if key in payloads
+    ]
 
 
 def _fields(rows: models.QuerySet[VectorPoint], keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -459,30 +503,52 @@ def _load(state: _State) -> Matrix[uuid.UUID]:
     matrix: Matrix[uuid.UUID] = Matrix(
         state.recipe.dimensions, capacity=_live(state).count() if state.version else 0
     )
-    rows = _live(state).values_list("point_id", "vector").iterator(chunk_size=_LOAD_BATCH)
+    rows = _live(state).values_list("point_id", "vector", "terms").iterator(chunk_size=_LOAD_BATCH)
     for batch in _batches(rows, _LOAD_BATCH):
-        keys, vectors = zip(*batch, strict=True)
-        matrix.apply(keys=keys, rows=_as_rows(vectors, state))
+        keys, vectors, terms = zip(*batch, strict=True)
+        matrix.apply(keys=keys, rows=_as_rows(vectors, state), terms=_as_terms(keys, terms, state))
     return matrix
+
+
+def _as_terms(
+    keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | None], state: _State
+) -> list[Terms]:
+    """The words of rows; those of a row that has none stored are made from its payload."""
+    missing = [key for key, terms in zip(keys, stored, strict=True) if terms is None]
+    payloads: dict[uuid.UUID, Any] = {}
+    for batch in _batches(missing, _ID_BATCH):
+        rows = _live(state).filter(point_id__in=batch)
+        payloads.update(rows.values_list("point_id", "payload"))
+    return [
+        document_terms(payloads.get(key, {})) if terms is None else Terms.from_bytes(terms)
+        for key, terms in zip(keys, stored, strict=True)
+    ]
 
 
 def _read_delta(state: _State, seen: int, keys: Sequence[str]) -> _Delta:
     rows = VectorPoint.objects.filter(collection_id=state.pk, version__gt=seen)
     if keys:
         rows = rows.annotate(fields=_PayloadFields(keys))
-    names = ["point_id", "deleted", "vector", *(["fields"] if keys else [])]
+    names = ["point_id", "deleted", "vector", "terms", *(["fields"] if keys else [])]
     found = list(rows.values_list(*names))
     standing = [row for row in found if not row[1]]
     return _Delta(
         removed=[row[0] for row in found if row[1]],
         keys=[row[0] for row in standing],
         rows=_as_rows([row[2] for row in standing], state),
-        columns={key: [row[3][i] for row in standing] for i, key in enumerate(keys)},
+        columns={key: [row[4][i] for row in standing] for i, key in enumerate(keys)},
+        terms=_as_terms([row[0] for row in standing], [row[3] for row in standing], state),
     )
 
 
 def _apply(matrix: Matrix[uuid.UUID], delta: _Delta) -> None:
-    matrix.apply(keys=delta.keys, rows=delta.rows, removed=delta.removed, columns=delta.columns)
+    matrix.apply(
+        keys=delta.keys,
+        rows=delta.rows,
+        removed=delta.removed,
+        columns=delta.columns,
+        terms=delta.terms,
+    )
 
 
 def _add_columns(matrix: Matrix[uuid.UUID], state: _State, keys: Sequence[str]) -> None:
@@ -509,6 +575,14 @@ def _warn_when_large(state: _State, points: int) -> None:
 
 
 # Reading one's own uncommitted writes.
+
+
+def _as_this_transaction_sees(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
+    """All rows, read anew: how rare a word is depends on every one of them."""
+    matrix = _load(state)
+    if missing := sorted(keys):
+        _add_columns(matrix, state, missing)
+    return matrix.snapshot()
 
 
 def _top_with_own_writes(
@@ -560,7 +634,7 @@ def _bury(row: VectorCollection, point_ids: Iterable[uuid.UUID]) -> None:
     # Materialised before the first update: SQLite may show a cursor the rows that change under it.
     for batch in _batches(list(point_ids), _ID_BATCH):
         VectorPoint.objects.filter(collection_id=row.pk, point_id__in=batch, deleted=False).update(
-            deleted=True, vector=b"", payload={}, version=row.version
+            deleted=True, vector=b"", payload={}, terms=None, version=row.version
         )
 
 

@@ -28,6 +28,7 @@ from knowledge.vectors.base import (
     Json,
     PayloadFilter,
     Point,
+    Together,
     Vector,
     VectorStore,
 )
@@ -587,3 +588,161 @@ def _perform(store: VectorStore, name: str, verb: str, argument: Any) -> object:
     hits = ask(store, name, values, limit=limit, payload_filter=payload_filter)
     # One millionth of leeway for two engines' rounding; order and ids must agree.
     return [(hit.id, pytest.approx(hit.score, abs=2e-6), hit.payload) for hit in hits]
+
+
+# Hybrid queries: the words beside the vector.
+
+
+def hybrid(
+    store: VectorStore,
+    question: str,
+    values: Sequence[float] = (1, 0, 0),
+    *,
+    collection: str = "animals",
+    lexical_weight: float = 1.0,
+    limit: int = 10,
+    payload_filter: PayloadFilter | None = None,
+    together: Together | None = None,
+) -> list[Hit]:
+    return store.query_hybrid(
+        collection,
+        vector(*values),
+        question,
+        recipe=RECIPE,
+        lexical_weight=lexical_weight,
+        limit=limit,
+        payload_filter=payload_filter,
+        together=together,
+    )
+
+
+SAYINGS = (
+    "le chat dort sur le tapis",
+    "le loup court dans la forêt",
+    "les poules pondent des œufs frais",
+    "un chat et un loup se parlent",
+    "rien à voir ici du tout",
+)
+
+
+@pytest.fixture
+def talking(store: VectorStore) -> VectorStore:
+    store.ensure("animals", RECIPE)
+    store.upsert(
+        "animals",
+        [
+            point(n, [1, n, 0], content=said, category="a" if n % 2 else "b")
+            for n, said in enumerate(SAYINGS)
+        ],
+    )
+    return store
+
+
+def test_hybrid_query_finds_words_that_the_vector_misses(talking: VectorStore) -> None:
+    assert numbers(hybrid(talking, "Où pond la poule ?", lexical_weight=5))[0] == 2
+    assert numbers(hybrid(talking, "Où pond la poule ?", lexical_weight=0))[0] == 0
+
+
+def test_hybrid_hit_has_the_cosine_and_the_overlap(talking: VectorStore) -> None:
+    hits = {uuid.UUID(hit.id).int: hit for hit in hybrid(talking, "le chat")}
+    assert hits[1].score == pytest.approx(1 / 2**0.5, abs=1e-5)
+    assert hits[0].overlap > hits[2].overlap == 0
+    assert hits[0].payload["content"] == SAYINGS[0]
+
+
+def test_hybrid_overlaps_are_the_same_in_every_store(talking: VectorStore) -> None:
+    expected = TableVectorStore()
+    if not isinstance(talking, TableVectorStore):
+        expected.ensure("same", RECIPE)
+        expected.upsert("same", [p for batch in talking.scroll("animals") for p in batch])
+    collection = "animals" if isinstance(talking, TableVectorStore) else "same"
+    for question in ("le chat et les œufs", "forêts inconnues", "zèbre", "et le la"):
+        there = hybrid(expected, question, collection=collection)
+        here = hybrid(talking, question)
+        assert numbers(here) == numbers(there)
+        assert [h.overlap for h in here] == pytest.approx([h.overlap for h in there], abs=2e-6)
+
+
+def test_hybrid_query_is_filtered(talking: VectorStore) -> None:
+    only = PayloadFilter(all_of=(Condition("category", "b"),))
+    assert set(numbers(hybrid(talking, "loup", payload_filter=only))) == {0, 2, 4}
+
+
+def test_hybrid_query_is_limited_but_keeps_the_nearest(talking: VectorStore) -> None:
+    found = numbers(hybrid(talking, "poule", lexical_weight=9, limit=1))
+    assert found == [2, 0, 1, 3]
+
+
+def test_hybrid_query_follows_changed_words(talking: VectorStore) -> None:
+    talking.upsert("animals", [point(4, [1, 4, 0], content="la baleine nage")])
+    assert numbers(hybrid(talking, "baleines", lexical_weight=5))[0] == 4
+    talking.delete("animals", [ident(4)])
+    assert all(hit.overlap == 0 for hit in hybrid(talking, "baleines"))
+
+
+def test_hybrid_query_follows_the_alias(talking: VectorStore) -> None:
+    talking.ensure("next", RECIPE)
+    talking.upsert("next", [point(9, [1, 0, 0], content="un zèbre")])
+    talking.point_alias("current", "animals")
+    assert all(hit.overlap == 0 for hit in hybrid(talking, "zèbre", collection="current"))
+    talking.point_alias("current", "next")
+    (hit,) = hybrid(talking, "zèbre", collection="current")
+    assert hit.overlap > 0
+
+
+def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
+    with pytest.raises(EmbeddingMismatchError):
+        talking.query_hybrid(
+            "animals",
+            vector(1, 0, 0),
+            "chat",
+            recipe=replace(RECIPE, model="other"),
+            lexical_weight=1,
+            limit=1,
+        )
+    with pytest.raises(CollectionMissingError):
+        hybrid(talking, "chat", collection="absent")
+
+
+@pytest.mark.parametrize("question", ["", "?", "et le la", "𝔥𝔢𝔩𝔩𝔬", "\x00", "x" * 5_000])
+def test_hybrid_query_takes_any_question(talking: VectorStore, question: str) -> None:
+    assert len(hybrid(talking, question)) == len(SAYINGS)
+
+
+def test_scrolled_points_keep_their_words_in_another_collection(talking: VectorStore) -> None:
+    talking.ensure("copy", RECIPE)
+    for batch in talking.scroll("animals"):
+        talking.upsert("copy", batch)
+    assert hybrid(talking, "loup", collection="copy") == hybrid(talking, "loup")
+
+
+@pytest.fixture
+def chunks(store: VectorStore) -> VectorStore:
+    """Ten chunks; each has a source and two questions, of which the second is nearer."""
+    store.ensure("animals", RECIPE)
+    store.upsert(
+        "animals",
+        [
+            point(10 * n + at, [1, 1 + n + far, 0], chunk_id=n, type=kind, content=f"mot{n}")
+            for n in range(10)
+            for at, (kind, far) in enumerate([("source", 40), ("question", 20), ("question", 0)])
+        ],
+    )
+    store.upsert("animals", [point(900, [1, 0, 0], content="sans passage")])
+    return store
+
+
+def test_hit_brings_the_nearest_of_each_other_kind_along(chunks: VectorStore) -> None:
+    pair = Together("chunk_id", "type")
+    alone = numbers(hybrid(chunks, "?", limit=4))
+    assert alone == [900, 2, 12, 22]
+    assert numbers(hybrid(chunks, "?", limit=4, together=pair)) == [*alone, 0, 10, 20]
+    by_words = hybrid(chunks, "mot7", limit=1, lexical_weight=50, together=pair)
+    assert numbers(by_words) == [72, 900, 2, 12, 22, 0, 10, 20, 70]
+    assert by_words[-1].overlap == by_words[0].overlap > 0
+
+
+def test_points_brought_along_are_filtered_too(chunks: VectorStore) -> None:
+    only = PayloadFilter(all_of=(Condition("type", "question"),))
+    found = hybrid(chunks, "?", limit=2, payload_filter=only, together=Together("chunk_id", "type"))
+    assert all(hit.payload["type"] == "question" for hit in found)

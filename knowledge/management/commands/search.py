@@ -33,6 +33,7 @@ class Command(BaseCommand):
                 vector=model.embed_one(options["question"], purpose=Purpose.QUERY),
                 recipe=model.recipe,
                 limit=limit,
+                question=options["question"],
                 min_score=config.match_threshold,
             )
         passages = confirm_passages(found, agent_id=config.agent_id).passages(limit)

@@ -231,5 +231,5 @@ class CommittedTests(TransactionTestCase):
     def test_point_deleted_after_it_was_found_is_left_out(self) -> None:
         state = table._state("c")
         self.store.delete("c", [ident(1)])
-        hits = table._hits(state, [(uuid.UUID(int=1), 1.0), (uuid.UUID(int=2), 1.0)])
+        hits = table._hits(state, [(uuid.UUID(int=1), 1.0, 0.0), (uuid.UUID(int=2), 1.0, 0.0)])
         assert [hit.id for hit in hits] == [ident(2)]

@@ -1,0 +1,49 @@
+"""Category detection: what a question is about, from the passages that search found for it.
+
+The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next: a
+question between two categories has none. Nothing is stored beside the index, so the answer follows it.
+
+Detection informs (the trace, the grouping of questions); search neither filters nor favours by it, because no way of doing
+so was measured to find more (`benchmarks/retrieval`). A caller that knows the category filters with `search(categories=…)`.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knowledge.payloads import Passage
+
+#: Passages that vote; more of them bring in categories that merely border on the question's.
+_VOTERS = 6
+LEAST_SHARE = 0.5
+LEAST_MARGIN = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedCategory:
+    """`share`: its part of the votes; `margin`: how much more that is than the next one's."""
+
+    name: str
+    share: float
+    margin: float
+
+
+def detect_category(
+    passages: Sequence[Passage],
+    *,
+    least_share: float = LEAST_SHARE,
+    least_margin: float = LEAST_MARGIN,
+) -> DetectedCategory | None:
+    """The category of `passages` (one a chunk, best first), or None when they do not agree. Limits are inclusive."""
+    votes: defaultdict[str, float] = defaultdict(float)
+    for rank, passage in enumerate(passages[:_VOTERS], start=1):
+        votes[passage.category] += 1 / rank
+    total = sum(votes.values())
+    ordered = sorted(votes.items(), key=lambda item: (-item[1], item[0]))
+    if not ordered or not ordered[0][0]:
+        return None
+    (name, most), *others = ordered
+    share, margin = most / total, (most - (others[0][1] if others else 0)) / total
+    if share < least_share or margin < least_margin:
+        return None
+    return DetectedCategory(name, share, margin)

@@ -1,0 +1,257 @@
+"""Words for search: what a text says as weighted terms, and an index of terms in memory. Pure: no ORM, no network.
+
+A word counts twice: as its stem (French, then English: both are met in one index) and, at half the weight, as its
+root, the first letters, which bring "piratage" to "piraté" and survive most typos. Accents and case do not count,
+words without content are left out. A term is known by a 32-bit hash of its text, so that the two stores share it.
+
+The score of a point is BM25 divided by what a point that consists of the question's words could reach: the *overlap*,
+between 0 and 1, in which a rare word weighs more than a common one, and a word that no point has weighs most. What
+depends on the point alone is computed when it is written (`document_terms`), with a fixed average length, so that one
+point's terms never depend on another's; how rare a word is, is counted when a question is asked.
+
+The stores compute terms from the payload themselves: no caller can write a point and forget its words.
+"""
+
+import math
+import re
+import threading
+import unicodedata
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import Stemmer
+
+Ids = npt.NDArray[np.uint32]
+Weights = npt.NDArray[np.float32]
+
+#: The payload fields in which words are looked for, and how much a word of each counts.
+SEARCHED_FIELDS: Mapping[str, float] = {
+    "question": 1.0,
+    "summary": 1.0,
+    "source_doc": 1.0,
+    "document_title": 1.0,
+    "parent_context": 1.0,
+    "content": 1.0,
+    "display_text": 1.0,
+}
+#: In a point that has a question, the answer says less about what it is for than the question does.
+_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_text": 0.25}
+
+_SATURATION = 0.9
+_LENGTH_PENALTY = 0.5
+_TYPICAL_LENGTH = 100.0
+_ROOT_LETTERS = 4
+_ROOT_WEIGHT = 0.5
+#: Bounds the work for one question; further words are not looked up.
+MAX_QUESTION_WORDS = 64
+
+_WORD = re.compile(r"[^\W_]+")
+_STOP_WORDS = frozenset(
+    """
+    a au aux avec c ce ceci cela celle celles celui ces cet cette ceux chez comment d dans de des donc dont du elle
+    elles en entre est et etait etant etc ete etes etre eu eux fait faire faut il ils j je l la le les leur leurs lui
+    m ma mais me mes moi mon n ne ni nos notre nous on ont ou par parce pas peut peuvent peux plus pour pourquoi
+    pouvez puis qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si soit son sont sous suis sur
+    t ta te tes toi ton tous tout toute toutes tres tu un une unes uns vers vos votre vous y ai as avez avons avoir
+    avait combien dois doit doivent peu ca aussi lors ainsi alors afin ayant
+    am an and any are at be been being but by can could did do does doing don for from had has have he her hers him
+    his how i in into is it its ll may might my no nor not of or our ours re shall she should so some such than that
+    the their theirs them then there these they this those to too ve was we were what when where which who whom why
+    will with would you your yours
+    """.split()
+)
+_stemmers = (Stemmer.Stemmer("french"), Stemmer.Stemmer("english"))
+_stemming = threading.Lock()  # a stemmer has a state of its own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """Term ids, ascending and distinct, each with its weight."""
+
+    ids: Ids
+    weights: Weights
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def of(cls, weights: Mapping[int, float]) -> "Terms":
+        ids = np.array(sorted(weights), dtype=np.uint32)
+        # Rounded as they are stored, so that a point weighs the same wherever it is read.
+        rounded = np.array([weights[i] for i in ids.tolist()], dtype=np.float16)
+        return cls(ids, rounded.astype(np.float32))
+
+    def to_bytes(self) -> bytes:
+        return self.ids.astype("<u4").tobytes() + self.weights.astype("<f2").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> "Terms":
+        count = len(data) // 6
+        return cls(
+            np.frombuffer(data, dtype="<u4", count=count),
+            np.frombuffer(data, dtype="<f2", offset=4 * count).astype(np.float32),
+        )
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` that have content: lower case, without accents."""
+    decomposed = unicodedata.normalize(
+        "NFKD", text.casefold().replace("œ", "oe").replace("æ", "ae")
+    )
+    plain = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return [word for word in _WORD.findall(plain) if word not in _STOP_WORDS]
+
+
+@lru_cache(maxsize=65_536)
+def word_terms(word: str) -> tuple[tuple[int, float], ...]:
+    """The terms of a word of `words`, with what each counts."""
+    with _stemming:
+        stem = word
+        for stemmer in _stemmers:
+            stem = stemmer.stemWord(stem)
+    terms = [(_term_id(stem), 1.0)]
+    if not word.isdigit() and len(word) >= _ROOT_LETTERS:
+        terms.append((_term_id(f"{word[:_ROOT_LETTERS]}-"), _ROOT_WEIGHT))
+    return tuple(terms)
+
+
+def question_terms(text: str) -> Terms:
+    weights: dict[int, float] = {}
+    for word in words(text)[:MAX_QUESTION_WORDS]:
+        weights.update(word_terms(word))
+    return Terms.of(weights)
+
+
+def document_terms(payload: Mapping[str, object]) -> Terms:
+    """The terms of a point: how often it says each, levelled off, and less in a long text than in a short one."""
+    counts: dict[int, float] = {}
+    length = 0.0
+    fields = _BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
+    for field, weight in fields.items():
+        text = payload.get(field)
+        if not isinstance(text, str):
+            continue
+        for word in words(text):
+            length += weight
+            for term, _weight in word_terms(word):
+                counts[term] = counts.get(term, 0.0) + weight
+    relative = 1.0 - _LENGTH_PENALTY + _LENGTH_PENALTY * length / _TYPICAL_LENGTH
+    norm = _SATURATION * relative
+    return Terms.of({term: count / (count + norm) for term, count in counts.items()})
+
+
+def rarity(points: int, having: int) -> float:
+    """How much a term tells that `having` of `points` points have."""
+    return math.log1p((points - having + 0.5) / (having + 0.5))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Segment:
+    """Postings sorted by term: those of `ids[i]` are `rows[starts[i]:starts[i + 1]]`."""
+
+    ids: Ids
+    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float16]
+
+    @classmethod
+    def of(
+        cls, ids: Ids, rows: npt.NDArray[np.int32], weights: npt.NDArray[np.float16]
+    ) -> "_Segment":
+        order = np.argsort(ids, kind="stable")
+        unique, first = np.unique(ids[order], return_index=True)
+        return cls(unique, np.append(first, len(ids)), rows[order], weights[order])
+
+    @property
+    def all_ids(self) -> Ids:
+        return np.repeat(self.ids, np.diff(self.starts))
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes + self.starts.nbytes + self.rows.nbytes + self.weights.nbytes
+
+    def find(self, term: int) -> slice:
+        at = int(np.searchsorted(self.ids, np.uint32(term)))
+        if at == len(self.ids) or int(self.ids[at]) != term:
+            return slice(0, 0)
+        return slice(int(self.starts[at]), int(self.starts[at + 1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """Which rows have which terms. A value: every change gives another one, so a reader needs no lock.
+
+    Rows are added in segments, which are merged when they have grown alike: adding costs little, and there are never
+    more segments than the logarithm of the rows.
+    """
+
+    segments: tuple[_Segment, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(segment.nbytes for segment in self.segments)
+
+    def extended(self, start: int, documents: Sequence[Terms]) -> "Postings":
+        """With `documents` as the rows from `start` on."""
+        sizes = [len(terms) for terms in documents]
+        if not sum(sizes):
+            return self
+        rows = np.repeat(np.arange(start, start + len(sizes), dtype=np.int32), sizes)
+        ids = np.concatenate([terms.ids for terms in documents])
+        weights = np.concatenate([terms.weights for terms in documents]).astype(np.float16)
+        segments = [*self.segments, _Segment.of(ids, rows, weights)]
+        while len(segments) > 1 and len(segments[-2].rows) < 2 * len(segments[-1].rows):
+            segments[-2:] = [_merged(segments[-2:])]
+        return Postings(tuple(segments))
+
+    def compacted(self, kept: npt.NDArray[np.intp], size: int) -> "Postings":
+        """Without the rows that are not in `kept`, which are numbered anew in their order."""
+        if not self.segments:
+            return self
+        renumbered = np.full(size, -1, dtype=np.int32)
+        renumbered[kept] = np.arange(len(kept), dtype=np.int32)
+        whole = _merged(self.segments)
+        rows = renumbered[whole.rows]
+        standing = rows >= 0
+        return Postings(
+            (_Segment.of(whole.all_ids[standing], rows[standing], whole.weights[standing]),)
+        )
+
+    def overlaps(
+        self, question: Terms, *, size: int, live: int, alive: npt.NDArray[np.bool_] | None
+    ) -> Weights:
+        """The overlap of each of `size` rows with the question; dead rows count for nothing."""
+        scores = np.zeros(size, dtype=np.float32)
+        best = 0.0
+        for term, weight in zip(question.ids.tolist(), question.weights.tolist(), strict=True):
+            found = [(segment, segment.find(term)) for segment in self.segments]
+            having = sum(_count(segment.rows[at], alive) for segment, at in found)
+            worth = weight * rarity(live, having)
+            best += worth
+            for segment, at in found:
+                scores[segment.rows[at]] += np.float32(worth) * segment.weights[at]
+        if best > 0:
+            scores /= np.float32(best)
+        if alive is not None:
+            scores[~alive] = 0.0
+        return scores
+
+
+def _count(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_] | None) -> int:
+    return len(rows) if alive is None else int(np.count_nonzero(alive[rows]))
+
+
+def _merged(segments: Sequence[_Segment]) -> _Segment:
+    return _Segment.of(
+        np.concatenate([segment.all_ids for segment in segments]),
+        np.concatenate([segment.rows for segment in segments]),
+        np.concatenate([segment.weights for segment in segments]),
+    )
+
+
+def _term_id(text: str) -> int:
+    return zlib.crc32(text.encode())
