@@ -100,11 +100,15 @@ _ALIKE = frozenset(
 )
 
 
+#: « Comment dois-je payer » asks what « comment puis-je payer » asks; « qui doit payer » is not « qui peut payer ».
+_MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.HOW_MANY))
+
+
 def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
     if first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
         yield Disagreement("question_kind", first.kind.value, second.kind.value)
     elif (
-        first.kind is Kind.YES_NO
+        first.kind in _MODAL_KINDS
         and first.modality is not second.modality
         and None not in (first.modality, second.modality)
     ):
@@ -128,6 +132,8 @@ class _Matching:
         self._pair(_same_quantity)
         self._pair(lambda a, b: _is_typing_error(a, b, self.lexicon))
         self._drop_repetitions()
+        if first.kind is second.kind is not Kind.NONE:
+            self._drop_weak()
 
     def _pair(self, same: Callable[[Item, Item], bool]) -> None:
         taken = set(self.pairs.values())
@@ -155,6 +161,13 @@ class _Matching:
             for j, item in enumerate(self.right)
             if j not in seen[1] and (item.quantity or item.concept not in right)
         ]
+
+    def _drop_weak(self) -> None:
+        """Left-over words that say next to nothing, as long as something that does was found on both sides."""
+        if any(self.left[i].concept not in self.lexicon.weak for i in self.pairs):
+            weak = self.lexicon.weak
+            self.rest_left = [item for item in self.rest_left if item.concept not in weak]
+            self.rest_right = [item for item in self.rest_right if item.concept not in weak]
 
     @property
     def is_incomplete(self) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 
 class Marker(StrEnum):
@@ -102,6 +102,10 @@ class LexiconData:
     temporal: frozenset[str]
     #: Pairs of real words that look like a typing error of each other.
     lookalikes: frozenset[str]
+    #: Small words that a phrase may hold or leave out (« carte d'identité », « carte identité »).
+    linking: frozenset[str]
+    #: Words that say next to nothing beside a question word (« comment obtenir un acte », « … avoir un acte »).
+    weak: frozenset[str]
 
 
 class Lexicon:
@@ -109,7 +113,7 @@ class Lexicon:
 
     def __init__(self, data: LexiconData) -> None:
         self.data = data
-        self.stem = data.stem
+        self.stem = lru_cache(maxsize=16_384)(data.stem)
         self.rewrites = _patterns(data.rewrites)
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
@@ -127,12 +131,23 @@ class Lexicon:
         for group in _groups(self.data.synonyms):
             concept = " ".join(group[0])
             for entry in group:
-                table.setdefault(tuple(self.stem(word) for word in entry), concept)
+                table.setdefault(self.key(entry), concept)
         return table
 
     @cached_property
-    def longest_phrase(self) -> int:
-        return max(map(len, self.phrases), default=1)
+    def phrase_lengths(self) -> dict[str, tuple[int, ...]]:
+        """First stem of each entry of several words → the lengths to try, longest first."""
+        lengths: dict[str, set[int]] = {}
+        for key in self.phrases:
+            if len(key) > 1:
+                lengths.setdefault(key[0], set()).add(len(key))
+        return {first: tuple(sorted(row, reverse=True)) for first, row in lengths.items()}
+
+    def key(self, entry: Iterable[str]) -> tuple[str, ...]:
+        """The stems of an entry without its linking words, unless it has no others."""
+        words_of = tuple(entry)
+        kept = [word for word in words_of if word not in self.data.linking] or list(words_of)
+        return tuple(self.stem(word) for word in kept)
 
     @cached_property
     def opposites(self) -> frozenset[frozenset[str]]:
@@ -162,6 +177,10 @@ class Lexicon:
     def directional(self) -> frozenset[str]:
         return frozenset(self.concept((word,)) for word in self.data.directional)
 
+    @cached_property
+    def weak(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in self.data.weak)
+
     def concept(self, entry: tuple[str, ...]) -> str:
-        stems = tuple(self.stem(word) for word in entry)
+        stems = self.key(entry)
         return self.phrases.get(stems, " ".join(stems))

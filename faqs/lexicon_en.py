@@ -44,6 +44,8 @@ def stem(word: str) -> str:
     """The part of an English word that its plural, conjugation and noun of action share."""
     if word in _KEPT or len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):
         return word
+    if word.endswith("ly") and len(word) > 5:
+        word = word[:-3] + "y" if word.endswith("ily") else word[:-2]
     for suffix, replacement in _RULES:
         if word.endswith(suffix) and len(word) - len(suffix) >= (
             3 if suffix in ("s", "e", "es", "ed", "ing") else 4
@@ -146,6 +148,21 @@ LEXICON_EN = LexiconData(
         (
             r"\b(?:do i (?:have|need) to|must i|am i (?:required|obliged) to|is it (?:mandatory|compulsory|required|necessary) to|have i got to)\b",
             "must i ",
+        ),
+        (
+            r"\b(?:what is|what are) the (?:meaning|definition|definitions)s? of\b|\bwhat is meant by\b",
+            "what is ",
+        ),
+        (r"\bwhat (?:do|does) (.+?) (?:mean|stand for)\b", r"what is \1"),
+        (r"\bwhat is the (?:total )?(?:number|amount) of (?=\w+s\b)", "how many "),
+        (
+            r"\b(?:in the event of|in case of|in the event that|in case|if there is|should there be)\b",
+            "if",
+        ),
+        (r"\bwhat (?:should|do|can|must|shall) (?:i|we|you|one) do\b", "what to do"),
+        (
+            r"\bwhat is the minimum age (?:to|for)\b|\bhow old (?:do|must|should) (?:you|i|one|we) (?:have to |need to )?be to\b|\bhow old do (?:you|i) (?:have|need) to be to\b",
+            "what age_required ",
         ),
         (r"\bat least\b", "minimum"),
         (r"\bat most\b", "maximum"),
@@ -352,6 +369,110 @@ LEXICON_EN = LexiconData(
         he | him | his
         she | her | hers
         religious
+        request | ask for | asking for
+        obtain | receive | received | receipt of | acquire
+        make_appointment | book appointment | make appointment | schedule appointment
+        terminate | end
+        upset | angry
+        safe | safely | safety
+        quick | fast | rapid | speedy
+        vpn | virtual private network
+        hr | human resources
+        it_dept | it department
+        gdpr | general data protection regulation
+        vat | value added tax
+        id | identification | identity card | id card
+        pc | computer | computers
+        laptop | laptops | notebook
+        tv | television
+        app | application_software | apps
+        info | information
+        ad | advertisement | advert | ads
+        exam | examination | exams
+        maths | mathematics
+        lab | laboratory
+        gym | gymnasium | fitness centre
+        fridge | refrigerator
+        flu | influenza
+        movie | film | movies
+        salary | wage | wages | pay cheque | paycheck
+        payslip | pay slip | pay stub
+        payday | pay day
+        company | firm | business_firm
+        complaint | complain | complaints
+        freeze | freezing | frozen
+        boil | boiled | boiling
+        cook | cooked | cooking
+        die | death | died | dead
+        born | birth
+        marry | married | marriage
+        grow | growth | grown
+        know | knowledge
+        sleep | slept | sleeping
+        speak | spoke | spoken | talk
+        teach | taught
+        learn | learnt | learning | study
+        build | built
+        keep | kept | retain | store_data
+        hold | held
+        bring | brought
+        think | thought
+        feel | felt
+        meet | met | meeting
+        see | saw | seen | view
+        steal | stole | stolen
+        wake | woke
+        win | won
+        begin | began | begun
+        run | ran
+        swim | swam
+        ring | rang
+        choose | chose | chosen
+        forget | forgot | forgotten
+        hide | hidden | hid
+        bite | bitten
+        lend | lent
+        spend | spent
+        stop | quit
+        help | assist | assistance
+        enough | sufficient
+        need_be | necessary
+        improve | better_v | enhance
+        decide | decision
+        prove | proof
+        clean | clear
+        verify | check | confirm
+        create | creation
+        complete | fill in | fill out | fill
+        submit | hand in
+        throw_away | throw away | dispose of | discard
+        look_after | look after | take care of | care for
+        rid
+        earn | make money
+        woman | women
+        man | men
+        person | people
+        foot | feet
+        tooth | teeth
+        mouse | mice
+        life | lives
+        knife | knives
+        wife | wives
+        country | countries
+        city | cities | town | towns
+        street | road
+        film
+        autumn | fall
+        petrol | gasoline
+        lift | elevator
+        queue
+        trousers | pants
+        lawyer | attorney | solicitor
+        police | cops
+        student | students | pupil
+        teacher | teachers
+        abroad | overseas | foreign country
+        near | close to | nearby
         """,
     antonyms="""
         buy | sell
@@ -419,6 +540,8 @@ LEXICON_EN = LexiconData(
         legal | illegal
         connect | disconnect
         """,
+    linking=words("the a an of my your our it some any"),
+    weak=words("obtain"),
     negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
     answers_in_kind={
         Kind.HOW_MUCH: words("price be"),

@@ -70,6 +70,22 @@ _ORDINALS = {
     "sixieme": 6, "first": 1, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "second": 2, "seconde": 2,
 }  # fmt: skip
 
+_OMITTED = frozenset(("", "euro", "dollar", "pound", "hour", "degree"))
+_CURRENCIES = frozenset("€ euro euros eur $ dollar dollars usd £ pound pounds gbp".split())
+#: « un quart de mon salaire » is 25 %, « un quart d'heure » 15 minutes.
+_FRACTIONS = (
+    (re.compile(r"\b(?:un )?quart d.heure\b|\ba quarter of an hour\b"), "15 minutes"),
+    (re.compile(r"\b(?:une )?demie?[- ]heure\b|\bhalf an hour\b"), "30 minutes"),
+    (re.compile(r"\btrois quarts d.heure\b|\bthree quarters of an hour\b"), "45 minutes"),
+    (re.compile(r"\bune heure et demie\b|\ban hour and a half\b"), "90 minutes"),
+    (re.compile(r"\b(?:un an|une annee) et demie?\b|\ba year and a half\b"), "18 mois"),
+    (re.compile(r"\btrois quarts (?=d[eu' ])|\bthree quarters of\b"), "75 % "),
+    (re.compile(r"\bun quart (?=d[eu' ])|\ba quarter of\b"), "25 % "),
+    (re.compile(r"\bla moitie (?=d[eu' ])|\bhalf (?:of )?(?=my|the|his|her|our)"), "50 % "),
+    (re.compile(r"\b(?:la )?quinzaine(?: de)? jours\b"), "15 jours"),
+)
+_MONTH_YEAR = re.compile(r"(?<![\d/])(0?[1-9]|1[0-2])/((?:19|20)\d\d)\b")
+_ISO_DATE = re.compile(r"\b((?:19|20)\d\d)-(0[1-9]|1[0-2])-([0-2]\d|3[01])\b")
 _GROUPED = re.compile(r"(?<![\w.,])(\d{1,3})((?:[ \u00a0\u202f.,]\d{3})+)(?![\d])(?!,\d)")
 _DATE = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.](\d{2,4})\b")
 _CLOCK = re.compile(
@@ -101,12 +117,18 @@ class Quantity:
     def matches(self, other: "Quantity") -> bool:
         if self.unit == other.unit:
             return abs(self.value - other.value) < 1e-9 * max(1.0, abs(self.value))
-        return "" in (self.unit, other.unit) and self.raw == other.raw
+        # A unit may be left unsaid (« à 14 », « 500 »), but « 10 % » is never « 10 ».
+        units = {self.unit, other.unit}
+        return "" in units and units <= _OMITTED and self.raw == other.raw
 
 
 def prepare(text: str) -> str:
     """Make numbers one token each: thousands joined, units split off, dates and codes in one form."""
+    for pattern, replacement in _FRACTIONS:
+        text = pattern.sub(replacement, text)
+    text = _ISO_DATE.sub(r"\3/\2/\1", text)
     text = _DATE.sub(_spelled_date, text)
+    text = _MONTH_YEAR.sub(lambda m: f"{list(_MONTHS)[int(m[1]) - 1]} {m[2]}", text)
     text = _GROUPED.sub(lambda m: m[1] + re.sub(r"\D", "", m[2]), text)
     text = _CLOCK.sub(_hours, text)
     text = _SPOKEN.sub(lambda m: "12 h" if m[1] in ("midi", "noon", "midday") else "0 h", text)
@@ -176,6 +198,9 @@ def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
     if value is None:
         return None
     unit, factor = _UNITS.get(symbol, ("", 1.0))
+    if end < len(items) and items[end] == "k" and (symbol or items[end + 1 : end + 2]):
+        if symbol or items[end + 1] in _CURRENCIES:
+            value, end = value * 1000, end + 1
     if not unit and end < len(items) and items[end] in _UNITS:
         unit, factor = _UNITS[items[end]]
         end += 1

@@ -48,6 +48,12 @@ _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
 #: A lone capital inside a sentence is a name (« permis A »), not an article.
 _LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+#: « les bureaux ferment-ils », not « rendez-vous ».
+_INVERSION = re.compile(
+    r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
+)
+#: Without its accent « où » would read as « ou ».
+_WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 _GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
@@ -109,6 +115,8 @@ def read_question(text: str, language: str) -> Reading:
     names = _names(text, lexicon)
     plain = _plain(text, language, lexicon)
     kind = _kind(plain, lexicon)
+    if kind is Kind.NONE and language == "fr" and _INVERSION.search(_fold(text)):
+        kind = Kind.YES_NO
     words = tokens(plain)
     items = _items(words, names, kind, lexicon)
     negations, negated = _negations(words, items, lexicon)
@@ -160,7 +168,8 @@ def _without_gloss(text: str) -> str:
 
 
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
-    text = _BORN.sub("naitre", text) if language == "fr" else text
+    if language == "fr":
+        text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
     text = prepare(_signs(_fold(text)))
     if language == "en":
@@ -288,13 +297,9 @@ def _concept(
     lexicon: Lexicon,
 ) -> tuple[int, str]:
     """The longest known phrase at `start`, else the word's stem; an empty concept for words without content."""
-    for length in range(min(lexicon.longest_phrase, len(words) - start), 1, -1):
-        window = words[start : start + length]
-        if any(start + i in spans for i in range(length)):
-            continue
-        concept = lexicon.phrases.get(tuple(lexicon.stem(word) for word in window))
-        if concept:
-            return start + length, concept
+    found = _phrase(words, start, spans, lexicon)
+    if found:
+        return found
     word = words[start]
     if word in _PUNCTUATION or not (word[0].isalnum()):
         return start + 1, ""
@@ -307,6 +312,29 @@ def _concept(
     if len(word) == 1 and not word.isdigit() and _is_letter_word(word, lexicon):
         return start + 1, ""
     return start + 1, lexicon.concept((word,))
+
+
+def _phrase(
+    words: list[str], start: int, spans: dict[int, tuple[int, Quantity]], lexicon: Lexicon
+) -> tuple[int, str] | None:
+    """The longest phrase of the lexicon at `start`, read across linking words."""
+    lengths = lexicon.phrase_lengths.get(lexicon.stem(words[start]))
+    if not lengths:
+        return None
+    stems, ends = [lexicon.stem(words[start])], [start + 1]
+    position = start + 1
+    while position < len(words) and len(stems) < lengths[0]:
+        word = words[position]
+        if position in spans or word in _PUNCTUATION:
+            break
+        position += 1
+        if word not in lexicon.data.linking:
+            stems.append(lexicon.stem(word))
+            ends.append(position)
+    for length in lengths:
+        if length <= len(stems) and (concept := lexicon.phrases.get(tuple(stems[:length]))):
+            return ends[length - 1], concept
+    return None
 
 
 def _is_named(word: str, names: frozenset[str]) -> bool:
