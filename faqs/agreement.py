@@ -8,6 +8,7 @@ disagreement, because a refused answer costs a model call and a wrong one costs 
 Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -82,7 +83,7 @@ def compare_questions(stored: str, asked: str) -> Agreement:
 
 def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:
     words = " ".join(first.negations), " ".join(second.negations)
-    if len(first.negations) % 2 != len(second.negations) % 2:
+    if len(first.negations) != len(second.negations):
         yield Disagreement("negation", *words)
     elif len(first.negations) == len(second.negations) == 1 and first.negated != second.negated:
         yield Disagreement(
@@ -238,10 +239,12 @@ def _is_negated_form(one: str, two: str, lexicon: Lexicon) -> bool:
 
 def _is_typing_error(item: Item, other: Item, lexicon: Lexicon) -> bool:
     """One slip of the finger inside a long word; endings carry meaning (« employer », « employeur »)."""
-    if item.quantity or other.quantity or item.is_name or other.is_name:
+    named = item.is_name or other.is_name
+    is_day = lexicon.temporal & {item.concept, other.concept}
+    if item.quantity or other.quantity or (named and not is_day):
         return False
     one, two = item.text, other.text
-    if " " in one or " " in two or one[0] != two[0] or min(len(one), len(two)) < 5:
+    if " " in one or " " in two or one[0] != two[0] or min(len(one), len(two)) < 4:
         return False
     if not (one.isalpha() and two.isalpha()):
         return False
@@ -261,7 +264,7 @@ def _is_one_slip(one: str, two: str) -> bool:
     )
     if len(short) == len(long):
         swapped = short[:head] + short[head : head + 2][::-1] + short[head + 2 :]
-        if swapped == long:
+        if swapped == long and len(short) >= 5:
             return True
         return len(short) >= 8 and head < len(short) - 2 and short[head + 1 :] == long[head + 1 :]
     if long[:head] + long[head + 1 :] != short:
@@ -271,11 +274,14 @@ def _is_one_slip(one: str, two: str) -> bool:
 
 
 def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
-    """The same words, but another one acts, or the direction is reversed."""
+    """The same words, but another one acts or owns, or the direction is reversed."""
     if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
         yield Disagreement("role", first.person, second.person)
         return
-    clash = next(_direction_clashes(first, second, match), None)
+    if _is_the_same_act(first, second, match):
+        return
+    clash = next(_owner_clashes(first, second, match), None)
+    clash = clash or next(_direction_clashes(first, second, match), None)
     if clash:
         yield clash
     elif not _same_order(first, second, match):
@@ -284,6 +290,28 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
             " ".join(item.text for item in first.items),
             " ".join(item.text for item in second.items),
         )
+
+
+def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
+    """« Un colis peut-il être retiré par un proche » and « un proche peut-il retirer un colis »."""
+    active, passive, pairs = first, second, match.pairs
+    if first.is_passive and first.items[-1].marker is Marker.BY:
+        active, passive = second, first
+        pairs = {j: i for i, j in pairs.items()}
+    if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:
+        return False
+    if passive.items[2].marker is not Marker.BY or any(item.marker for item in active.items):
+        return False
+    return pairs == {0: 2, 1: 1, 2: 0}
+
+
+def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    if first.addresses or second.addresses:
+        return
+    for i, j in match.pairs.items():
+        one, two = first.items[i], second.items[j]
+        if {one.owner, two.owner} == {"mine", "yours"}:
+            yield Disagreement("role", f"{one.owner} {one.text}", f"{two.owner} {two.text}")
 
 
 _SOURCES = frozenset((Marker.FROM, Marker.OF))
@@ -319,12 +347,75 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
         return True
     if sum(item.quantity is not None for item in left) > 1:
         return False
+    if _is_verb_and_object(first, second, left, [item for item, _c in right]):
+        return True
+    if _is_best_of(first, second) and set(one) == set(two) and len(one) == len(two) <= 4:
+        return True
     freedom = _verb_freedom(first, second)
-    return _is_one_part_moved(
+    moved = _is_one_part_moved(
         one,
         two,
         [_is_movable(item, freedom) for item in left],
         [_is_movable(item, freedom) for item, _c in right],
+    )
+    return (moved and not _lost_its_place(left, right)) or _is_aside_moved(left, right)
+
+
+#: « à mes parents » that comes back as « mes parents » has become who acts.
+_TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM))
+
+
+def _lost_its_place(left: list[Item], right: list[tuple[Item, str]]) -> bool:
+    marked = {concept: item.marker for item, concept in right}
+    return any(
+        (item.marker in _TIED) != (marked[item.concept] in _TIED)
+        for item in left
+        if item.is_noun and item.concept in marked
+    )
+
+
+_ASIDES = frozenset((Marker.PLACE, Marker.WITH, Marker.CLAUSE))
+
+
+def _is_aside_moved(left: list[Item], right: list[tuple[Item, str]]) -> bool:
+    """One circumstance (« pendant un arrêt maladie ») said elsewhere, everything else in the same order."""
+    one = [item.concept for item in left]
+    two = [concept for _item, concept in right]
+    size = len(one)
+    for start in range(size):
+        if left[start].marker not in _ASIDES:
+            continue
+        for end in range(start + 1, min(size, start + 3) + 1):
+            block, rest = one[start:end], one[:start] + one[end:]
+            for place in range(size - len(block) + 1):
+                if right[place][0].marker is left[start].marker and two == (
+                    rest[:place] + block + rest[place:]
+                ):
+                    return True
+    return False
+
+
+def _is_verb_and_object(
+    first: Reading, second: Reading, left: list[Item], right: list[Item]
+) -> bool:
+    """ "How do I boil pasta" and "how should pasta be boiled": two words have no one to exchange places with."""
+    if len(left) != 2 or first.kind is not second.kind or first.kind not in _ACT_KINDS:
+        return False
+    return not any(item.marker or item.is_name or item.quantity for item in (*left, *right))
+
+
+_ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))
+_SUPERLATIVE = re.compile(r"\w{2,}est|most|least|best|worst")
+
+
+def _is_best_of(first: Reading, second: Reading) -> bool:
+    """ "What is the fastest animal" and "which animal is the fastest"."""
+    return all(
+        reading.lexicon.data.language == "en"
+        and reading.kind is Kind.WHAT
+        and any(_SUPERLATIVE.fullmatch(item.text) for item in reading.items)
+        and not any(item.marker in (Marker.FROM, Marker.TO) for item in reading.items)
+        for reading in (first, second)
     )
 
 

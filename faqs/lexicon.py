@@ -91,6 +91,9 @@ class LexiconData:
     objects: frozenset[str]
     addressees: frozenset[str]
     determiners: frozenset[str]
+    #: What belongs to the asker, and what belongs to who is asked.
+    mine: frozenset[str]
+    yours: frozenset[str]
     markers: Mapping[Marker, str]
     #: Words that make a weak preposition (« de », « à ») a direction.
     directional: frozenset[str]
@@ -123,6 +126,10 @@ class Lexicon:
         self.markers = {
             word: marker for marker, row in data.markers.items() for word in row.split()
         }
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        return dict.fromkeys(self.data.mine, "mine") | dict.fromkeys(self.data.yours, "yours")
 
     @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:

@@ -113,7 +113,10 @@ LEXICON_EN = LexiconData(
         (rf"\b{_HOWTO} (?:go about )?", "how "),
         (r"\bhow (?:do i|can i|should i|to) (?:go about )?", "how "),
         (r"\bwhat do i (?:need|have) to do to\b|\bwhat (?:should|must|can|do) i do to\b", "how "),
-        (r"\bwhat (?:is|are) the (?:price|cost|rate|fare)s? (?:of|for|to)\b", "how much is "),
+        (
+            r"\bwhat (?:is|are) the (?:price|cost|rate|fare|fee|charge)s? (?:of|for|to)\b",
+            "how much is ",
+        ),
         (
             r"\bwhat do you charge (?:to|for)\b|\bhow much do you charge (?:to|for)\b|\bhow much (?:does|do|will|would) (?:it|that) cost (?:me )?to\b",
             "how much is ",
@@ -212,7 +215,7 @@ LEXICON_EN = LexiconData(
         (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
     ),
     past=r"\b(?:was|were|did|had)\b",
-    present=r"\b(?:is|are|am|do|does|will|going to|should|must|can|may)\b",
+    present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|will|going to|should|must|can|may)\b",
     ignored=words(
         """
         a an the this that these those there here it its i you we they me us them my your our their
@@ -233,6 +236,8 @@ LEXICON_EN = LexiconData(
     subjects=words("i we"),
     objects=words("me us"),
     addressees=words("you"),
+    mine=words("my our"),
+    yours=words("your"),
     determiners=words("a an the this that these those my your our their its any some each every"),
     markers={
         Marker.FROM: "from",
@@ -444,7 +449,19 @@ LEXICON_EN = LexiconData(
         verify | check | confirm
         create | creation
         complete | fill in | fill out | fill
-        submit | hand in
+        submit | file | hand in | filing
+        postpone | defer | put off
+        entitled | eligible | qualify | eligibility | entitlement
+        book | reserve | booking | reservation | bookings
+        take_part | take part | participate
+        deadline | due date | closing date
+        colleague | coworker | coworkers
+        timetable | schedule
+        wifi | wireless internet | wireless
+        headquarters | head office | hq
+        debit_card | debit card | bank card
+        lunch | midday meal
+        ticket | tickets
         throw_away | throw away | dispose of | discard
         look_after | look after | take care of | care for
         rid
@@ -541,7 +558,7 @@ LEXICON_EN = LexiconData(
         connect | disconnect
         """,
     linking=words("the a an of my your our it some any"),
-    weak=words("obtain"),
+    weak=words("obtain available offer"),
     negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
     answers_in_kind={
         Kind.HOW_MUCH: words("price be"),

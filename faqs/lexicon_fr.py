@@ -91,7 +91,7 @@ _ASKING = (
     rf"(?:me |m |nous )?{_TELLING}"
     rf"|(?:je |j )?{_WISHING}(?: bien)? (?:savoir|connaitre|comprendre|demander|avoir des (?:informations|precisions|infos|renseignements) sur)"
     r"|(?:je )?me (?:demande|demandais)|(?:je )?(?:ne )?sais (?:pas|plus)|(?:est ce que )?(?:vous savez|savez vous|tu sais|sais tu|sauriez vous|saurais tu|quelqu un sait)"
-    rf"|(?:un grand )?merci de (?:bien vouloir )?(?:me |m |nous ){_TELLING}|(?:je (?:vous|te) (?:prie|remercie|serais reconnaissante?) de |priere de |veuillez )(?:bien )?(?:vouloir )?(?:me |m |nous ){_TELLING}"
+    rf"|(?:(?:un grand )?merci )?de (?:bien vouloir )?(?:me |m |nous ){_TELLING}|(?:je (?:vous|te) (?:prie|remercie|serais reconnaissante?) de |priere de |veuillez )(?:bien )?(?:vouloir )?(?:me |m |nous ){_TELLING}"
     r"|(?:indiquez|expliquez|precisez|indique|explique|rappelez|rappelle|renseignez) moi|(?:avez vous|auriez vous|vous avez|as tu) une idee(?: de)?)"
 )
 _NOUN_AHEAD = r"(?=(?:le|la|les|l|mon|ma|mes|vos|votre|nos|notre) )"
@@ -243,7 +243,7 @@ LEXICON_FR = LexiconData(
             "quand limite ",
         ),
         (
-            r"\bquels? (?:sont )?(?:les |vos |l )?(?:horaires?|heures?)(?: d ouverture)? (?:de |du |des |d )",
+            r"\bquels? (?:sont |est )?(?:les |vos |l )?(?:horaires?|heures?)(?: d ouverture)? (?:de |du |des |d )",
             "quand ouvrir ",
         ),
         (
@@ -330,7 +330,7 @@ LEXICON_FR = LexiconData(
     ),
     past=(
         r"\b(?:etait|etaient|etais|avait|avaient|avais|fut|furent|"
-        r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:deja )?ete)\b"
+        r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:(?:deja|pas|bien) )?(?:ete|eu|pu))\b"
     ),
     present=r"\b(?:est|sont|suis|y a|va|vont|serai[st]?|sera[is]?|seront|serait|aura[is]?|auront)\b(?! ce)",
     ignored=words(
@@ -360,6 +360,8 @@ LEXICON_FR = LexiconData(
     subjects=words("je j"),
     objects=words("me m moi"),
     addressees=words("vous tu"),
+    mine=words("mon ma mes notre nos"),
+    yours=words("votre vos ton ta tes"),
     determiners=words(
         "le la les l un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce cet cette ces d"
     ),
@@ -385,7 +387,7 @@ LEXICON_FR = LexiconData(
         fermer | fermeture | clore | cloturer | cloture | fermee
         payer | paye | paie | paiement | paiements | regler | reglement de facture
         perdre | perdu | perdue | perdus | perte | egarer | egare | egaree
-        voler | vole | volee | derober | derobe
+        voler | vole | volee | vol | vols | voles | derober | derobe | derobee
         vendre | vendu | vente | ventes | revendre
         acheter | achat | achats
         inscrire | inscription | inscriptions | inscrit | inscrite | inscrits | inscrivez
@@ -407,7 +409,7 @@ LEXICON_FR = LexiconData(
         reporter | report
         demenager | demenagement
         demissionner | demission
-        enfant | enfants | gosse
+        enfant | enfants | gosse | gosses | gamin | gamins | fiston
         logement | domicile | habitation
         voiture | automobile | vehicule
         telephone | portable | smartphone | mobile
@@ -510,7 +512,6 @@ LEXICON_FR = LexiconData(
         proprietaire | bailleur
         locataire
         absent | absente | absents | absence | absences
-        gamin | gosse | fiston | gamins
         fiche | bulletin
         fiche_paie | fiche paie | bulletin paie | bulletin salaire | fiche salaire | feuille paie
         cookie | cookies | temoin connexion
@@ -813,8 +814,8 @@ LEXICON_FR = LexiconData(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
-    linking=words("de d du des la le l les au aux a en"),
-    weak=words("obtenir avoir remplir disposer posseder trouver_ mettre_place"),
+    linking=words("de d du des la le l les au aux a en et"),
+    weak=words("obtenir avoir remplir disposer posseder disponible"),
     lookalikes=words(
         "prescription proscription infraction effraction allocation allocution collision collusion conversion "
         "conversation eruption irruption evocation revocation affection infection adoption adaptation "

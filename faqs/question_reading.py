@@ -48,6 +48,7 @@ _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
 #: A lone capital inside a sentence is a name (« permis A »), not an article.
 _LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+_PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
 #: « les bureaux ferment-ils », not « rendez-vous ».
 _INVERSION = re.compile(
     r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
@@ -55,6 +56,7 @@ _INVERSION = re.compile(
 #: Without its accent « où » would read as « ou ».
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 _GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
+_NUMERO = re.compile(r"\bn ?° ?")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
 
@@ -72,6 +74,8 @@ class Item:
     is_noun: bool = False
     is_name: bool = False
     quantity: Quantity | None = None
+    #: "my" and « mon » against "your" and « votre ».
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,9 @@ class Reading:
     #: The concept that a lone negation bears on.
     negated: str
     person: str
+    is_passive: bool = False
+    #: « vous », "you": whose things « vos » and "your" are is then open.
+    addresses: bool = False
 
 
 def language_of(text: str) -> str:
@@ -129,6 +136,8 @@ def read_question(text: str, language: str) -> Reading:
         negations=negations,
         negated=negated,
         person=_person(words, lexicon),
+        is_passive=not _PASSIVE.isdisjoint(words),
+        addresses=not lexicon.data.addressees.isdisjoint(words),
     )
 
 
@@ -171,7 +180,7 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     if language == "fr":
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
-    text = prepare(_signs(_fold(text)))
+    text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
     if language == "en":
         text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
         for pattern, replacement in _CONTRACTIONS:
@@ -264,15 +273,17 @@ class _Before:
     opens: bool = False
     starts_clause: bool = False
     is_noun: bool = False
+    owner: str = ""
 
     def after(self, word: str, lexicon: Lexicon) -> "_Before":
         if word in _PUNCTUATION:
             return _Before(opens=True, starts_clause=True)
         is_noun = self.is_noun or word in lexicon.data.determiners
+        owner = lexicon.owners.get(word, self.owner)
         marker = lexicon.markers.get(word)
         if marker is None:
-            return replace(self, is_noun=is_noun)
-        return _Before(marker, True, self.starts_clause, is_noun)
+            return replace(self, is_noun=is_noun, owner=owner)
+        return _Before(marker, True, self.starts_clause, is_noun, owner)
 
     def item(
         self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None
@@ -286,6 +297,7 @@ class _Before:
             is_noun=self.is_noun or is_name,
             is_name=is_name,
             quantity=quantity,
+            owner=self.owner,
         )
 
 
