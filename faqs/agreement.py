@@ -39,10 +39,20 @@ class Agreement:
     def agrees(self) -> bool:
         return not self.disagreements
 
+    @property
+    def is_open_to_verification(self) -> bool:
+        """Nothing but plain words that the rules cannot explain: no typed clash, no name."""
+        return bool(self.disagreements) and all(
+            each.kind == "content" for each in self.disagreements
+        )
+
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+
     def explain(self) -> str:
         if self.agrees:
             return _("Les deux questions demandent la même chose.")
-        reasons = ", ".join(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+        reasons = ", ".join(self.reasons())
         return _("Les deux questions diffèrent (%(reasons)s).") % {"reasons": reasons}
 
 
@@ -220,7 +230,7 @@ class _Matching:
             return "date"
         if any(item.concept in self.lexicon.scope for item in present):
             return "scope"
-        return "name" if all(item.is_name for item in present) else "content"
+        return "name" if any(item.is_name for item in present) else "content"
 
 
 def _same_quantity(item: Item, other: Item) -> bool:

@@ -1,12 +1,14 @@
 """Thresholds belong to an embedding model: the profile of each known model, with what was measured at its values.
 
 A cosine of one model says nothing about another's. `threshold_profile` returns None for an unknown model: direct and
-cached answers then stay off until the model is calibrated. Figures are typed in from `benchmarks/thresholds`, whose
+cached answers then stay off until the model is calibrated (`calibrate_thresholds`; the rows are read by
+`knowledge.calibrated`). Figures are typed in from `benchmarks/thresholds`, whose
 README has the command that repeats them; a figure that was not measured is None, never a guess.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 _Z95 = 1.959963984540054
 
@@ -63,9 +65,9 @@ class ThresholdProfile:
     """
 
     model: str
-    direct_answer: float
-    memory: float
-    guard_rail: float
+    direct_answer: float | None
+    memory: float | None
+    guard_rail: float | None
     measured: bool
     source: str
     direct_hit: Rate | None = None
@@ -134,8 +136,51 @@ _PROFILES: dict[str, ThresholdProfile] = {
 }
 
 
-def threshold_profile(model: str) -> ThresholdProfile | None:
-    return _PROFILES.get(model)
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What staff's own pairs gave for one model, and for one agent's index where it is not for all of them.
+
+    A threshold of None found no value within the error budget: that exit stays off.
+    """
+
+    model: str
+    index: str
+    direct_answer: float | None
+    memory: float | None
+    source: str
+    hit: Rate
+    false_hit: Rate
+
+
+_calibrated: dict[tuple[str, str], Calibrated] = {}
+
+
+def use_calibrations(calibrations: Iterable[Calibrated]) -> None:
+    """Replace what this process knows of stored calibrations (`knowledge.calibrated` reads them)."""
+    _calibrated.clear()
+    _calibrated.update({(each.model, each.index): each for each in calibrations})
+
+
+def threshold_profile(model: str, index: str = "") -> ThresholdProfile | None:
+    """A stored calibration of this index, else of the model, over the shipped profile. Never queries."""
+    shipped = _PROFILES.get(model)
+    own = _calibrated.get((model, index)) or _calibrated.get((model, ""))
+    if own is None:
+        return shipped
+    base = shipped or ThresholdProfile(
+        model=model, direct_answer=None, memory=None, guard_rail=None, measured=True, source=""
+    )
+    return replace(
+        base,
+        direct_answer=own.direct_answer,
+        memory=own.memory,
+        measured=True,
+        source=own.source,
+        direct_hit=own.hit,
+        direct_false_hit=own.false_hit,
+        memory_hit=own.hit,
+        memory_false_hit=own.false_hit,
+    )
 
 
 def known_models() -> tuple[str, ...]:
