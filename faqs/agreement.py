@@ -127,7 +127,13 @@ def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
 
 
 def _tense(first: Reading, second: Reading) -> Iterator[Disagreement]:
-    if {first.tense, second.tense} == {"past", "present"}:
+    tenses = {first.tense, second.tense}
+    clash = tenses in ({"past", "present"}, {"past", "future"}) or (
+        "imperfect" in tenses and tenses.isdisjoint({"past"}) and len(tenses) > 1
+    )
+    # « Quand sera versée ma pension » is « quand est versée »; « est-il traité » is not « sera-t-il traité ».
+    soon = tenses == {"present", "future"} and first.kind is second.kind is Kind.YES_NO
+    if clash or (soon and first.lexicon.data.has_inversion):
         yield Disagreement("tense", first.tense, second.tense)
 
 
@@ -288,6 +294,9 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
     if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
         yield Disagreement("role", first.person, second.person)
         return
+    if first.act and second.act and first.act != second.act:
+        yield Disagreement("role", first.act, second.act)
+        return
     if _is_the_same_act(first, second, match):
         return
     clash = next(_owner_clashes(first, second, match), None)
@@ -310,7 +319,9 @@ def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
         pairs = {j: i for i, j in pairs.items()}
     if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:
         return False
-    if passive.items[2].marker is not Marker.BY or any(item.marker for item in active.items):
+    if passive.items[2].marker is not Marker.BY or any(
+        item.marker not in (None, Marker.CLAUSE) for item in active.items
+    ):
         return False
     return pairs == {0: 2, 1: 1, 2: 0}
 
@@ -372,7 +383,7 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
 
 
 #: « à mes parents » that comes back as « mes parents » has become who acts.
-_TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM))
+_TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM, Marker.OF))
 
 
 def _lost_its_place(left: list[Item], right: list[tuple[Item, str]]) -> bool:
@@ -409,9 +420,19 @@ def _is_verb_and_object(
     first: Reading, second: Reading, left: list[Item], right: list[Item]
 ) -> bool:
     """ "How do I boil pasta" and "how should pasta be boiled": two words have no one to exchange places with."""
-    if len(left) != 2 or first.kind is not second.kind or first.kind not in _ACT_KINDS:
+    if len(left) != 2 or first.kind is not second.kind:
+        return False
+    if first.kind not in _ACT_KINDS and not _is_done_by_speaker(first, second):
         return False
     return not any(item.marker or item.is_name or item.quantity for item in (*left, *right))
+
+
+def _is_done_by_speaker(first: Reading, second: Reading) -> bool:
+    """ "Is my data encrypted" and "do you encrypt my data": the one who acts is one of the two who speak."""
+    active = second if first.is_passive else first
+    return first.is_passive is not second.is_passive and (
+        active.addresses or active.person == "subject"
+    )
 
 
 _ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))

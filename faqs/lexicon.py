@@ -77,6 +77,11 @@ class LexiconData:
     kinds: tuple[tuple[str, str], ...]
     loose_kinds: tuple[tuple[str, str], ...]
     modalities: tuple[tuple[str, str], ...]
+    #: A past that no paraphrase in the present has (« ouvrait »).
+    imperfect: str
+    future: str
+    #: Who does something to whom, between the asker and who is asked.
+    acts: tuple[tuple[str, str], ...]
     past: str
     present: str
     ignored: frozenset[str]
@@ -121,6 +126,9 @@ class Lexicon:
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
+        self.imperfect = re.compile(data.imperfect)
+        self.future = re.compile(data.future)
+        self.acts = _patterns(data.acts)
         self.past = re.compile(data.past)
         self.present = re.compile(data.present)
         self.markers = {
@@ -183,6 +191,10 @@ class Lexicon:
     @cached_property
     def directional(self) -> frozenset[str]:
         return frozenset(self.concept((word,)) for word in self.data.directional)
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in ("numero", "number"))
 
     @cached_property
     def weak(self) -> frozenset[str]:

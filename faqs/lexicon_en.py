@@ -4,6 +4,8 @@ Everything is folded (lower case, contractions expanded: "isn't" is "is not"). G
 purpose: a missing synonym costs a direct answer, a wrong one serves a wrong answer.
 """
 
+import re
+
 from faqs.lexicon import Kind, LexiconData, Marker, words
 
 _KEPT = words(
@@ -40,8 +42,44 @@ _RULES = (
 )
 
 
+_SPELLINGS = (
+    (re.compile(r"(?<=\w{3})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)"), "iz"),
+    (re.compile(r"(?<=\w{2})ys(?=(?:e|ed|es|ing)$)"), "yz"),
+    (re.compile(r"(?<=\w{3})our(?=(?:s|ed|ing|ite|ites|able|al|hood)?$)"), "or"),
+    (re.compile(r"(?<=\w{2}[tb])re(?=s?$)"), "er"),
+    (re.compile(r"(?<=\w{2})ogue(?=s?$)"), "og"),
+    (re.compile(r"(?<=[aeiou])ll(?=(?:ed|ing|er|ers|ery)$)"), "l"),
+)
+_AMERICAN = {
+    "cheque": "check", "cheques": "checks", "programme": "program", "programmes": "programs", "licence": "license",
+    "licences": "licenses", "defence": "defense", "grey": "gray", "tyre": "tire", "tyres": "tires", "aeroplane": "airplane",
+    "jewellery": "jewelry", "mum": "mom", "maths": "math", "practise": "practice", "enrol": "enroll",
+    "fulfil": "fulfill", "instalment": "installment", "instalments": "installments",
+}  # fmt: skip
+#: Words in which these letters are no British spelling.
+_ALIKE_SPELLED = words(
+    """
+    exercise advise advised advises promise promised surprise otherwise likewise raise raised rise arise wise noise
+    disease purchase praise cruise advertise advertised supervise revise revised televise comprise franchise precise
+    concise expertise merchandise paradise enterprise premise premises bruise disguise excise devise franchised
+    """
+)
+
+
+def _american(word: str) -> str:
+    """One spelling for both sides of the ocean: « centre » and « center »."""
+    if word in _AMERICAN:
+        return _AMERICAN[word]
+    if len(word) < 5 or word in _ALIKE_SPELLED:
+        return word
+    for pattern, replacement in _SPELLINGS:
+        word = pattern.sub(replacement, word)
+    return word
+
+
 def stem(word: str) -> str:
     """The part of an English word that its plural, conjugation and noun of action share."""
+    word = _american(word)
     if word in _KEPT or len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ly") and len(word) > 5:
@@ -93,9 +131,10 @@ LEXICON_EN = LexiconData(
         (rf"^{_ASKING}[ ,:]*", ""),
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
         (rf"(?:[ ,;.!?]+{_PREFACE})+[ .!?]*$", " ?"),
+        (r"\b(?:for|in|within|after) how (?=long|many|much)", "how "),
         (r"\b(?:please|um|uh|er|erm|kindly)\b", " "),
         (
-            r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes)\b",
+            r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes|what makes|what is (?:making|causing))\b",
             "why ",
         ),
         (
@@ -214,8 +253,14 @@ LEXICON_EN = LexiconData(
         (r"\b(?:can|may|allowed|permitted|possible|could)\b", "permission"),
         (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
     ),
+    imperfect=r"(?!)",
+    future=r"\b(?:will|going to|shall)\b",
+    acts=(
+        (r"\b(?:i|we) (?!\w* ?if )\w+ (?:\w+ )?you\b", "me>you"),
+        (r"\byou (?:please )?\w+ (?:\w+ )?(?:me|us)\b", "you>me"),
+    ),
     past=r"\b(?:was|were|did|had)\b",
-    present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|will|going to|should|must|can|may)\b",
+    present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|should|must|can|may)\b",
     ignored=words(
         """
         a an the this that these those there here it its i you we they me us them my your our their
@@ -250,7 +295,7 @@ LEXICON_EN = LexiconData(
         Marker.CLAUSE: "if when while because that and or but than as who which where whether",
     },
     directional=words(
-        "transfer move switch flight train ticket travel convert migrate send upgrade downgrade"
+        "transfer move flight train ticket travel convert migrate send upgrade downgrade"
     ),
     synonyms="""
         buy | bought | purchase | purchased | buying
@@ -260,7 +305,8 @@ LEXICON_EN = LexiconData(
         lose | lost | losing | loss
         find | found | locate
         reset
-        change | update | amend | modify | edit
+        change | update | amend | modify | edit | switch | alter
+        install | set up | setup | configure | configuration | fit
         cancel | cancellation | cancelled
         delete | erase
         remove | get rid
@@ -445,14 +491,14 @@ LEXICON_EN = LexiconData(
         improve | better_v | enhance
         decide | decision
         prove | proof
-        clean | clear
-        verify | check | confirm
+        erase | clear
+        verify | check
         create | creation
         complete | fill in | fill out | fill
         submit | file | hand in | filing
         postpone | defer | put off
         entitled | eligible | qualify | eligibility | entitlement
-        book | reserve | booking | reservation | bookings
+        reserve | reservation | reservations
         take_part | take part | participate
         deadline | due date | closing date
         colleague | coworker | coworkers
@@ -558,7 +604,7 @@ LEXICON_EN = LexiconData(
         connect | disconnect
         """,
     linking=words("the a an of my your our it some any"),
-    weak=words("obtain available offer"),
+    weak=words("obtain available offer cause"),
     negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
     answers_in_kind={
         Kind.HOW_MUCH: words("price be"),

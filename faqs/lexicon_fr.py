@@ -179,6 +179,11 @@ LEXICON_FR = LexiconData(
         (r"(?:^|(?<=[:,] ))(a|de|par|pour|avec|chez|contre) qui\b", r"qui \1_qui"),
         (r"\bquelles (?:sont les )?personnes(?: qui)?\b", "qui"),
         (r"\bc est qui\b", "qui"),
+        (
+            r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|aurons|aurez) (?:t )?(je|tu|il|elle|on|nous|vous|ils|elles) droit (?=au |aux |a |de )",
+            r"est ce que \1 obtenir ",
+        ),
+        (r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|avoir) droit (?=au |aux |a )", "obtenir "),
         (r"\b(?:a|ont) (?:t )?(il|elle|on|ils|elles) le droit (?:de |d )", r"peut \1 "),
         (r"\b(?:a|ont) le droit (?:de |d )", "peut "),
         (r"\best ce possible d[e ]", "est il possible de "),
@@ -328,11 +333,29 @@ LEXICON_FR = LexiconData(
             "advice",
         ),
     ),
+    imperfect=(
+        r"\b(?:etait|etaient|etais|avait|avaient|avais|fallait|valait|ouvrait|ouvraient|couvrait|couvraient|offrait|"
+        r"offraient|souffrait|entrait|rentrait|durait|duraient|montrait|assurait|tirait|retirait|"
+        r"(?!\w*r(?:ait|aient|ais)\b)(?!(?:parfait|souhait|portrait|retrait|extrait|forfait|satisfait|imparfait|"
+        r"refait|defait|bienfait|surfait|distrait|jamais|francais|anglais|delais|desormais|palais|relais|essais|mauvais|"
+        r"marais|irlandais|japonais|polonais|portugais|hollandais|ecossais|engrais|rabais|biais|laquais|souhaitais|voulais|voulait)\b)"
+        r"\w{3,}(?:ait|aient|ais))\b"
+    ),
+    future=(
+        r"\b(?:sera[is]?|seront|serons|serez|aura[is]?|auront|aurons|aurez|(?:va|vais|vont|vas|allons|allez) (?:\w+ )?\w+(?:er|ir|re|oir)|"
+        r"(?:va|vont|vais) (?:t )?(?:il|elle|on|ils|elles|je) (?:\w+ )?\w+(?:er|ir|re|oir))\b"
+    ),
+    acts=(
+        (r"\bje vous (?=\w)", "me>you"),
+        (r"\b(?:vous|tu) (?:me|m|nous) (?=\w)", "you>me"),
+        (r"\b(?:ils?|elles?|qui) (?:me|m|nous) (?=\w)", "it>me"),
+        (r"\bmoi qui\b", "me>it"),
+    ),
     past=(
-        r"\b(?:etait|etaient|etais|avait|avaient|avais|fut|furent|"
+        r"\b(?:fut|furent|"
         r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:(?:deja|pas|bien) )?(?:ete|eu|pu))\b"
     ),
-    present=r"\b(?:est|sont|suis|y a|va|vont|serai[st]?|sera[is]?|seront|serait|aura[is]?|auront)\b(?! ce)",
+    present=r"\b(?:est|sont|suis|y a)\b(?! ce)",
     ignored=words(
         """
         le la les l un une des du d de au aux a et ou y en ce cet cette ces c ca cela ceci que qu quoi qui quel quelle
@@ -391,7 +414,7 @@ LEXICON_FR = LexiconData(
         vendre | vendu | vente | ventes | revendre
         acheter | achat | achats
         inscrire | inscription | inscriptions | inscrit | inscrite | inscrits | inscrivez
-        obtenir | obtient | obtenu | obtention | avoir droit | procurer | recevoir | recu | recue | recus | reception | recoit | recevra | recevrai | toucher | percevoir | perception | beneficier | beneficie | droit a | ai droit | a droit | ont droit
+        obtenir | obtient | obtenu | obtention | avoir droit | procurer | recevoir | recu | recue | recus | reception | recoit | recevra | recevrai | toucher | percevoir | perception | beneficier | beneficie
         demander | demande | demandes | solliciter | faire une demande
         renouveler | renouvellement | renouvelle
         creer | creation | creations | cree
@@ -569,14 +592,14 @@ LEXICON_FR = LexiconData(
         debloquer | deblocage
         desactiver | desactivation | couper | coupe
         activer | activation | mettre en service | mise service | mise route
-        supprimer | suppression | effacer | effacement | virer | enlever
+        supprimer | suppression | effacer | effacement | enlever
         resilier | resiliation | mettre fin | rompre
         signaler | signalement | declarer | declaration
         acheter | achat | achats
         installer | installation
         commencer | debuter | demarrer | commence | debute | demarre
         terminer | finir | achever | termine
-        arreter | stopper | cesser | arret de
+        arreter | stopper | cesser
         verifier | verification | controler | controle
         chercher | rechercher | recherche
         trouver | situe | situee
@@ -599,7 +622,9 @@ LEXICON_FR = LexiconData(
         gerer | gestion
         financer | financement
         former | formation
-        sanction | sanctions | amende | amendes | penalite | penalites
+        sanction | sanctions
+        amende | amendes | contravention | contraventions
+        penalite | penalites
         probleme | souci | ennui | difficulte | problemes | soucis
         panne | dysfonctionnement
         erreur | erreurs
@@ -644,8 +669,8 @@ LEXICON_FR = LexiconData(
         courrier | lettre | courriers | lettres
         mail | courriel | email
         video | videos
-        videosurveillance | videoprotection | camera surveillance | cameras surveillance
-        sous_traitant | sous traitant | sous traitants | prestataire
+        videosurveillance | camera surveillance | cameras surveillance
+        sous_traitant | sous traitant | sous traitants
         responsable_traitement | responsable traitement
         fichier | fichiers
         dossier | dossiers
@@ -678,11 +703,14 @@ LEXICON_FR = LexiconData(
         voyant | voyants
         reclamation | reclamations
         historique
-        photocopie | copie | copies | duplicata
-        attestation | attestations | certificat
+        photocopie | copie | copies
+        duplicata
+        attestation | attestations
+        certificat | certificats
         visiteur | visiteurs
         stagiaire | stagiaires | stage
-        apprenti | apprentis | apprentissage | alternance | alternant
+        apprenti | apprentis | apprentissage
+        alternance | alternant | alternants
         """,
     antonyms="""
         ouvrir | fermer

@@ -52,6 +52,34 @@ for _names, _unit, _factor in (
     ("ml millilitre millilitres", "litre", 0.001),
     ("go gb giga gigas gigabyte gigabytes", "gigabyte", 1),
     ("mo mb mega megas megabyte megabytes", "gigabyte", 0.001),
+    ("terabyte terabytes teraoctet teraoctets tera", "gigabyte", 1000),
+    ("ko kilooctet kilooctets kilobyte kilobytes", "gigabyte", 1e-6),
+    ("gigabit gigabits gbit gbits gbps", "gigabit", 1),
+    ("megabit megabits mbit mbits mbps", "gigabit", 0.001),
+    ("kilobit kilobits kbit kbits kbps", "gigabit", 1e-6),
+    ("terabit terabits", "gigabit", 1000),
+    ("lb lbs", "pound_weight", 1),
+    ("ounce ounces oz", "ounce", 1),
+    ("inch inches", "inch", 1),
+    ("feet ft", "foot", 1),
+    ("yard yards", "yard", 1),
+    ("gallon gallons", "gallon", 1),
+    ("acre acres", "acre", 1),
+    ("hectare hectares", "hectare", 1),
+    ("cl centilitre centilitres", "litre", 0.01),
+    ("kwh kilowattheure kilowattheures", "kwh", 1),
+    ("mwh", "kwh", 1000),
+    ("kw kilowatt kilowatts", "watt", 1000),
+    ("watt watts w", "watt", 1),
+    ("volt volts", "volt", 1),
+    ("ampere amperes", "ampere", 1),
+    ("centime centimes", "euro", 0.01),
+    ("pence penny", "pound", 0.01),
+    ("franc francs chf", "franc", 1),
+    ("yen yens", "yen", 1),
+    ("siecle siecles century centuries", "month", 1200),
+    ("decennie decennies decade decades", "month", 120),
+    ("millisecond milliseconds milliseconde millisecondes ms", "hour", 1 / 3_600_000),
     ("degre degres degree degrees °c °", "degree", 1),
 ):
     for _name in _names.split():
@@ -72,6 +100,7 @@ _ORDINALS = {
 
 _OMITTED = frozenset(("", "euro", "dollar", "pound", "hour", "degree"))
 _CURRENCIES = frozenset("€ euro euros eur $ dollar dollars usd £ pound pounds gbp".split())
+_MONEY_SCALES = {"k": 1e3, "m": 1e6, "md": 1e9, "bn": 1e9}
 #: « un quart de mon salaire » is 25 %, « un quart d'heure » 15 minutes.
 _FRACTIONS = (
     (re.compile(r"\b(?:un )?quart d.heure\b|\ba quarter of an hour\b"), "15 minutes"),
@@ -198,9 +227,9 @@ def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
     if value is None:
         return None
     unit, factor = _UNITS.get(symbol, ("", 1.0))
-    if end < len(items) and items[end] == "k" and (symbol or items[end + 1 : end + 2]):
-        if symbol or items[end + 1] in _CURRENCIES:
-            value, end = value * 1000, end + 1
+    scale = _MONEY_SCALES.get(items[end]) if end < len(items) else None
+    if scale and (symbol or (end + 1 < len(items) and items[end + 1] in _CURRENCIES)):
+        value, end = value * scale, end + 1
     if not unit and end < len(items) and items[end] in _UNITS:
         unit, factor = _UNITS[items[end]]
         end += 1

@@ -18,7 +18,7 @@ _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
 _MAX_CHARACTERS = 2_000
 _PUNCTUATION = frozenset(",:;.?!")
-_CLAUSE = re.compile(r"[,:;.!?]+")
+_CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = (
     (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
     (re.compile(r"\bwon't\b"), "will not"),
@@ -56,6 +56,11 @@ _INVERSION = re.compile(
 #: Without its accent « où » would read as « ou ».
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 _GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
+#: Only their capitals tell bits from bytes, and a terabyte from the word "to".
+_DATA_UNITS = re.compile(r"(\d) ?(Kb|Mb|Gb|Tb|kb|To|TB)(?:it|its|ps)?(?![A-Za-z])")
+_DATA_NAMES = {
+    "Kb": "kilobit", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit", "To": "terabyte", "TB": "terabyte",
+}  # fmt: skip
 _NUMERO = re.compile(r"\bn ?° ?")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
@@ -89,6 +94,8 @@ class Reading:
     #: The concept that a lone negation bears on.
     negated: str
     person: str
+    #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
+    act: str = ""
     is_passive: bool = False
     #: « vous », "you": whose things « vos » and "your" are is then open.
     addresses: bool = False
@@ -136,12 +143,15 @@ def read_question(text: str, language: str) -> Reading:
         negations=negations,
         negated=negated,
         person=_person(words, lexicon),
+        act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
         addresses=not lexicon.data.addressees.isdisjoint(words),
     )
 
 
 def _fold(text: str) -> str:
+    if text.isascii():
+        return text.casefold()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
     return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("œ", "oe")
 
@@ -177,6 +187,7 @@ def _without_gloss(text: str) -> str:
 
 
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
+    text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
     if language == "fr":
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
@@ -221,8 +232,12 @@ def _modality(plain: str, lexicon: Lexicon) -> Modality | None:
 
 
 def _tense(plain: str, lexicon: Lexicon) -> str:
+    if lexicon.imperfect.search(plain):
+        return "imperfect"
     if lexicon.past.search(plain):
         return "past"
+    if lexicon.future.search(plain):
+        return "future"
     return "present" if lexicon.present.search(plain) else ""
 
 
@@ -257,12 +272,19 @@ def _items(
             if not concept:
                 before = before.after(words[start], lexicon)
                 continue
+            if concept in lexicon.counters and (position in spans or _is_code(words, position)):
+                continue
             if concept not in consumed:
                 text = " ".join(words[start:position])
                 named = not names.isdisjoint(words[start:position])
                 items.append((start, before.item(concept, text, is_name=named)))
         before = _Before()
     return items
+
+
+def _is_code(words: list[str], position: int) -> bool:
+    """« numéro 48213 », "form S1106": the word before says nothing that the code does not."""
+    return position < len(words) and any(letter.isdigit() for letter in words[position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +373,10 @@ def _phrase(
 
 def _is_named(word: str, names: frozenset[str]) -> bool:
     # Titles capitalise small words too; only short acronyms such as IT, US and WHO are worth telling apart.
-    return word in names and word in {"it", "us", "who", "un", "an", "am"}
+    return word in names and word in _ACRONYMS
+
+
+_ACRONYMS = frozenset("it us who un an am ds dc ac pr qd ou".split())
 
 
 def _is_letter_word(word: str, lexicon: Lexicon) -> bool:
