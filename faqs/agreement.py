@@ -379,7 +379,19 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
         [_is_movable(item, freedom) for item in left],
         [_is_movable(item, freedom) for item, _c in right],
     )
-    return (moved and not _lost_its_place(left, right)) or _is_aside_moved(left, right)
+    return (
+        (moved and not _lost_its_place(left, right))
+        or _is_aside_moved(left, right)
+        or _is_topic_first(left, two)
+        or _is_topic_first([item for item, _c in right], one, [concept for _item, concept in right])
+    )
+
+
+def _is_topic_first(items: list[Item], other: list[str], concepts: list[str] | None = None) -> bool:
+    """« Tests à l'école : comment informer les parents » and « comment informer les parents des tests à l'école »."""
+    concepts = concepts or [item.concept for item in items]
+    cuts = [place for place in range(1, len(items)) if items[place].starts_clause]
+    return len(cuts) == 1 and concepts[cuts[0] :] + concepts[: cuts[0]] == other
 
 
 #: « à mes parents » that comes back as « mes parents » has become who acts.

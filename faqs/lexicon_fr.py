@@ -270,6 +270,14 @@ LEXICON_FR = LexiconData(
         (r"\bquoi faire", "que faire"),
         (r"\bn est ce pas\b", " "),
         (r"\bqu en est il (?:de |du |des |d )", "quoi "),
+        (
+            r"\breglement europeen(?! (?:sur|relatif|concernant|pour|ia|intelligence|numero|\d))",
+            "rgpd",
+        ),
+        (
+            r"\bquel(?:le)?s? (?:est|sont|serait) (?:le |la |les )?(?:meilleure?s? )?(?:moyens?|solutions?|methodes?) (?:pour|de|d) ",
+            "comment ",
+        ),
         (r"\bau moins\b", "minimum"),
         (r"\bau plus\b", "maximum"),
         (r"\ben ligne\b|\bsur internet\b|\bpar internet\b|\bsur le web\b", "en_ligne"),
@@ -297,6 +305,7 @@ LEXICON_FR = LexiconData(
             "yes_no",
         ),
         (r"si\b", "yes_no"),
+        (r"c (?:est|etait|sera) (?!quoi|qui|combien|ou\b|quand|comment|pourquoi).*\?", "yes_no"),
         (
             r"(?!.*\b(?:comment|combien|quand|pourquoi|quoi|quels?|quelles?|que)\b)(?:je|j|on|il|vous|le|la|les|l|mon|ma|mes|un|une) .*\?",
             "yes_no",
@@ -428,7 +437,7 @@ LEXICON_FR = LexiconData(
         rembourser | remboursement | se faire rembourser
         declarer | declaration
         contester | contestation
-        consulter | consultation
+        consulter | consultation | voir | visualiser | visionner
         reporter | report
         demenager | demenagement
         demissionner | demission
@@ -508,7 +517,7 @@ LEXICON_FR = LexiconData(
         etranger | etrangere | hors france
         temps_partiel | temps partiel | mi temps
         temps_plein | temps plein | temps complet
-        prevenir | avertir | informer | information
+        prevenir | avertir | informer | information | info | infos | renseignement | renseignements
         donner | fournir | fourniture
         rectifier | rectification | corriger | correction
         entreprise | societe
@@ -576,7 +585,6 @@ LEXICON_FR = LexiconData(
         rendez_vous | rendez vous | rdv | rdvs
         week_end | week end | weekend | we
         teletravail | travail distance | travail domicile
-        information | info | infos | renseignement | renseignements
         document | doc | docs
         prelevement | prelevements
         assurance | assurances
@@ -843,7 +851,7 @@ LEXICON_FR = LexiconData(
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
     linking=words("de d du des la le l les au aux a en et"),
-    weak=words("obtenir avoir remplir disposer posseder disponible"),
+    weak=words("obtenir avoir remplir disposer posseder disponible figurer apparaitre"),
     lookalikes=words(
         "prescription proscription infraction effraction allocation allocution collision collusion conversion "
         "conversation eruption irruption evocation revocation affection infection adoption adaptation "
