@@ -266,6 +266,9 @@ def _is_typing_error(item: Item, other: Item, lexicon: Lexicon) -> bool:
         return False
     if one in lexicon.data.lookalikes and two in lexicon.data.lookalikes:
         return False
+    # Two words that the lexicon knows are two words (« salaire », « salarié »).
+    if lexicon.knows(one) and lexicon.knows(two):
+        return False
     if _is_negated_form(one, two, lexicon):
         return False
     return _is_one_slip(one, two)
@@ -286,7 +289,7 @@ def _is_one_slip(one: str, two: str) -> bool:
     if long[:head] + long[head + 1 :] != short:
         return False
     doubled = head > 0 and long[head] == long[head - 1]
-    return doubled or (len(long) >= 6 and head < len(long) - 2)
+    return doubled or (len(long) >= 7 and head < len(long) - 2)
 
 
 def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:

@@ -110,10 +110,21 @@ class LexiconData:
     temporal: frozenset[str]
     #: Pairs of real words that look like a typing error of each other.
     lookalikes: frozenset[str]
+    #: Real words that a slip in a small word would give ("cold" is not "could").
+    not_slips: frozenset[str]
     #: Small words that a phrase may hold or leave out (« carte d'identité », « carte identité »).
     linking: frozenset[str]
     #: Words that say next to nothing beside a question word (« comment obtenir un acte », « … avoir un acte »).
     weak: frozenset[str]
+
+
+def _slips_of(word: str) -> set[str]:
+    """Two letters exchanged, one doubled, one left out; the first and the last stay."""
+    inner = range(1, len(word) - 1)
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in inner}
+    doubled = {word[:i] + word[i] + word[i:] for i in inner}
+    dropped = {word[:i] + word[i + 1 :] for i in inner}
+    return (swapped | doubled | dropped) - {word}
 
 
 class Lexicon:
@@ -148,6 +159,25 @@ class Lexicon:
             for entry in group:
                 table.setdefault(self.key(entry), concept)
         return table
+
+    def knows(self, word: str) -> bool:
+        return (self.stem(word),) in self.phrases
+
+    @cached_property
+    def slips(self) -> dict[str, str]:
+        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is)."""
+        data = self.data
+        small = data.ignored | data.negations | data.determiners | frozenset(self.markers)
+        found: dict[str, str] = {}
+        for word in sorted(small):
+            if len(word) >= 5 and word.isalpha():
+                found.update(dict.fromkeys(_slips_of(word), word))
+        taken = small | data.signature | data.lookalikes | data.temporal | data.scope
+        return {
+            slip: word
+            for slip, word in found.items()
+            if slip not in taken and not self.knows(slip) and slip not in data.not_slips
+        }
 
     @cached_property
     def phrase_lengths(self) -> dict[str, tuple[int, ...]]:

@@ -51,7 +51,7 @@ _SPELLINGS = (
     (re.compile(r"(?<=[aeiou])ll(?=(?:ed|ing|er|ers|ery)$)"), "l"),
 )
 _AMERICAN = {
-    "cheque": "check", "cheques": "checks", "programme": "program", "programmes": "programs", "licence": "license",
+    "programme": "program", "programmes": "programs", "licence": "license",
     "licences": "licenses", "defence": "defense", "grey": "gray", "tyre": "tire", "tyres": "tires", "aeroplane": "airplane",
     "jewellery": "jewelry", "mum": "mom", "maths": "math", "practise": "practice", "enrol": "enroll",
     "fulfil": "fulfill", "instalment": "installment", "instalments": "installments",
@@ -603,6 +603,9 @@ LEXICON_EN = LexiconData(
         legal | illegal
         connect | disconnect
         """,
+    not_slips=words(
+        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their"
+    ),
     linking=words("the a an of my your our it some any"),
     weak=words("obtain available offer cause"),
     negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
@@ -626,6 +629,10 @@ LEXICON_EN = LexiconData(
         "prescription proscription conversion conversation adoption adaption perception reception deception "
         "statutory statuary military maternity paternity prenatal postnatal interstate intrastate inclusive "
         "exclusive import export employer employee deposit deport insure ensure principal principle complement "
+        "angel angle trial trail diary dairy quiet quite casual causal united untied martial marital desert dessert "
+        "diner dinner later latter moral morale human humane county country flight fight friend fiend planet plane "
+        "breath breathe loose lose statute statue stature heroin heroine carton cartoon coral corral patent patient "
+        "patents patients coma comma super supper debit debt mission omission emission admission billing biling "
         "compliment stationary stationery personal personnel economic economical descent decent"
     ),
 )

@@ -850,11 +850,15 @@ LEXICON_FR = LexiconData(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
+    not_slips=words("pedant mache enter marie maire fair dans donc cour court mont sot sort"),
     linking=words("de d du des la le l les au aux a en et"),
     weak=words("obtenir avoir remplir disposer posseder disponible figurer apparaitre"),
     lookalikes=words(
         "prescription proscription infraction effraction allocation allocution collision collusion conversion "
         "conversation eruption irruption evocation revocation affection infection adoption adaptation "
+        "poison poisson desert dessert cousin coussin base basse ruse russe baiser baisser conte compte comte signe singe "
+        "maire marie mairie salaire salarie marin martin poste posture loyer loyal vision version parti partie mission "
+        "emission omission admission demission remission cotisation "
         "acception acceptation inclinaison inclination attention intention"
     ),
 )

@@ -200,7 +200,8 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
     text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
     text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
-    text = re.sub(r"\s+", " ", text).strip()
+    slips = lexicon.slips
+    text = " ".join(slips.get(word, word) for word in text.split())
     for pattern, replacement in lexicon.rewrites:
         text = pattern.sub(replacement, text)
     return re.sub(r"\s+", " ", text).strip()
