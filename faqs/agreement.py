@@ -352,7 +352,10 @@ def _direction_clashes(first: Reading, second: Reading, match: _Matching) -> Ite
         agent = (one is Marker.BY) != (two is Marker.BY) and not (
             {one, two} & {Marker.WITH, Marker.PLACE, Marker.CLAUSE, Marker.AT}
         )
-        if (opposed and strong) or (agent and first.items[i].is_noun and second.items[j].is_noun):
+        nouns = first.items[i].is_noun and second.items[j].is_noun
+        # "Are parents paid by teachers" is not "do parents pay teachers".
+        passive = not first.lexicon.data.has_inversion and first.is_passive != second.is_passive
+        if (opposed and strong) or (agent and (nouns or passive)):
             yield Disagreement(
                 "role",
                 f"{one or ''} {first.items[i].text}".strip(),

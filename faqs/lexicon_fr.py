@@ -22,6 +22,7 @@ _SUFFIXES = tuple(
 _KEPT = words(
     """
     plus moins sans pas fin avis pays mois fils prix temps cours corps tiers taux choix voix proces acces
+    preter prete pretent preteur emprunter emprunte empruntent emprunteur
     succes deces permis depuis apres tres avant vers sous hors alors pendant enfant autre autres
     """
 )
@@ -543,6 +544,8 @@ LEXICON_FR = LexiconData(
         declencher | declenchement
         proprietaire | bailleur
         locataire
+        preter | prete | pretent
+        emprunter | emprunte | empruntent
         absent | absente | absents | absence | absences
         fiche | bulletin
         fiche_paie | fiche paie | bulletin paie | bulletin salaire | fiche salaire | feuille paie

@@ -2,7 +2,7 @@
 
 It is asked one thing: two questions whose numbers, names, negations and so on agree, and which differ in plain words
 that the rules cannot explain; would one answer do for both? It can only turn such a refusal into agreement: a clash of
-another kind never reaches it (ADR 0010). Whatever is not a clear yes, an error and a timeout included, is a no.
+another kind never reaches it (ADR 0013). Whatever is not a clear yes, an error and a timeout included, is a no.
 
 The questions stand in the prompt as JSON strings, so that nothing a user types can pose as an instruction of ours.
 """

@@ -15,13 +15,13 @@ from knowledge.models import PairVerdict, ThresholdCalibration
 from knowledge.search import serving_threshold, thresholds_for
 from tests.factories import make_agent, make_config, make_deployment
 
-SAME = {
+SAME: dict[str, Any] = {
     "a": "Comment renouveler mon passeport ?",
     "b": "bonjour, comment renouveler mon passeport ?",
     "same_answer": True,
     "category": "politeness",
 }
-TRAP = {
+TRAP: dict[str, Any] = {
     "a": "Quel est le barème 2023 ?",
     "b": "Quel est le barème 2024 ?",
     "same_answer": False,
