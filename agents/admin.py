@@ -30,7 +30,10 @@ from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 
 #: How the settings are grouped on every page. A setting that is in no group lands in the last one.
 SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (_("Réponses directes"), ("direct_answers", "direct_answer_threshold")),
+    (
+        _("Réponses directes"),
+        ("direct_answers", "direct_answer_threshold", "shadow_mode", "verify_answers"),
+    ),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (
         _("Recherche"),

@@ -37,6 +37,8 @@ class EffectiveConfig:
     extractive_passages: int
     direct_answers: bool
     direct_answer_threshold: float | None
+    shadow_mode: bool
+    verify_answers: bool
     guard_rail_threshold: float | None
     guard_rail_message: str
     generate_questions: bool

@@ -125,6 +125,21 @@ class RuntimeSettings(models.Model):
         null=True,
         blank=True,
     )
+    shadow_mode = models.BooleanField(
+        _("mode d’observation"),
+        default=False,
+        help_text=_(
+            "Une réponse enregistrée n’est pas donnée : la trace dit seulement qu’elle l’aurait été."
+        ),
+    )
+    verify_answers = models.BooleanField(
+        _("vérification par le modèle"),
+        default=False,
+        help_text=_(
+            "Quand seuls des mots ordinaires distinguent deux questions proches, demander au modèle de langage si "
+            "une même réponse convient aux deux. Jamais contre un nombre, une date, un nom ou une négation."
+        ),
+    )
     guard_rail_threshold = _ratio(
         _("seuil du garde-fou"),
         _(

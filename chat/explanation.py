@@ -62,6 +62,13 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "served": gettext_lazy(
             "Une question enregistrée est assez proche et demande la même chose : sa réponse est donnée telle quelle."
         ),
+        "verified": gettext_lazy(
+            "Une question enregistrée est assez proche, et le modèle confirme qu’elle demande la même chose : sa réponse "
+            "est donnée telle quelle."
+        ),
+        "shadow": gettext_lazy(
+            "Mode d’observation : cette réponse enregistrée aurait été donnée, et ne l’est pas."
+        ),
         "second_key_refused": gettext_lazy(
             "Des questions enregistrées sont assez proches, mais elles ne demandent pas la même chose."
         ),

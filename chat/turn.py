@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -38,7 +39,9 @@ from chat.thread import (
 )
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
-from faqs.agreement import compare_questions
+from faqs.serving import would_serve
+from faqs.verifier import configured_verifier
+from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
@@ -53,6 +56,8 @@ from knowledge.vectors.base import vector_store
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
+#: With a model behind the second key, only the nearest candidates are worth its call.
+VERIFIED_CANDIDATES = 3
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -126,7 +131,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         detail=category.name if category else "",
     )
 
-    direct = _direct_answer(request.question, asked, found, thresholds, trace)
+    direct = await _direct_answer(config, asked, found, thresholds, trace)
     if direct is not None:
         return await _answer_directly(direct, answer, emit)
 
@@ -164,6 +169,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
 def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange], str]:
     """The settings, the finished exchanges that the prompt gets, and the question before this one."""
     config = current_config(request.deployment_id)
+    load_calibrations()
     if request.conversation_id is None or request.is_first:
         return config, [], ""
     history = load_exchanges(
@@ -217,37 +223,49 @@ async def _search(
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 
-def _direct_answer(
-    question: str,
+async def _direct_answer(
+    config: EffectiveConfig,
     asked: StandaloneQuestion,
     found: SearchResult,
     thresholds: Thresholds,
     trace: Trace,
 ) -> Passage | None:
     """The best stored answer that both keys let out: the similarity, then the agreement of the two questions."""
-    if asked.is_follow_up or thresholds.direct_answer is None:
+    threshold = thresholds.direct_answer
+    if asked.is_follow_up or threshold is None:
         outcome = "follow_up" if asked.is_follow_up else "off"
-        trace.step("direct_answer", outcome, threshold=thresholds.direct_answer)
+        trace.step("direct_answer", outcome, threshold=threshold)
         return None
-    candidates = found.direct_candidates(thresholds.direct_answer)
+    candidates = found.direct_candidates(threshold)
+    verifier = configured_verifier(llm_model=config.llm_model) if config.verify_answers else None
     refusals = []
-    for passage in candidates:
-        agreement = compare_questions(passage.question, question)
-        if agreement.agrees:
+    for passage in candidates[: None if verifier is None else VERIFIED_CANDIDATES]:
+        decide = partial(
+            would_serve,
+            stored=passage.question,
+            asked=asked.text,
+            score=passage.score,
+            threshold=threshold,
+            verifier=verifier,
+        )
+        # Without a verifier this is pure and short; with one it may wait for the model.
+        decision = decide() if verifier is None else await in_thread(decide)
+        if decision.served:
+            outcome = "verified" if decision.verified else "served"
             trace.step(
                 "direct_answer",
-                "served",
+                "shadow" if config.shadow_mode else outcome,
                 score=passage.score,
-                threshold=thresholds.direct_answer,
+                threshold=threshold,
                 detail=passage.question,
             )
-            return passage
-        refusals.append(f"{passage.question} : {agreement.explain()}")
+            return None if config.shadow_mode else passage
+        refusals.append(f"{passage.question} : {decision.explanation}")
     trace.step(
         "direct_answer",
         "second_key_refused" if candidates else "no_candidate",
         score=candidates[0].score if candidates else None,
-        threshold=thresholds.direct_answer,
+        threshold=threshold,
         detail="\n".join(refusals),
     )
     return None

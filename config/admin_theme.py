@@ -56,6 +56,18 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
                 "knowledge_indexbuild",
                 "knowledge.view_indexbuild",
             ),
+            Entry(
+                _("Calibrages"),
+                "straighten",
+                "knowledge_thresholdcalibration",
+                "knowledge.view_thresholdcalibration",
+            ),
+            Entry(
+                _("Verdicts sur des paires"),
+                "rule",
+                "knowledge_pairverdict",
+                "knowledge.view_pairverdict",
+            ),
         ),
     ),
     (

@@ -264,6 +264,14 @@ RIGHTS_CHECK_SECONDS = 10.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
 MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)
 MAX_QUOTE_CHARACTERS = env.int("MAX_QUOTE_CHARACTERS", default=700)
+#: How long the optional model behind the second key may take; later, the answer is not served.
+VERIFIER_TIMEOUT_SECONDS = env.float("VERIFIER_TIMEOUT_SECONDS", default=4.0)
+#: How long a process may go on with thresholds that another one has calibrated anew.
+CALIBRATION_CACHE_SECONDS = env.float("CALIBRATION_CACHE_SECONDS", default=60.0)
+#: Fewer labelled pairs than this are measured, but thresholds drawn from them are not stored.
+CALIBRATION_MIN_SAME = env.int("CALIBRATION_MIN_SAME", default=20)
+CALIBRATION_MIN_DIFFERENT = env.int("CALIBRATION_MIN_DIFFERENT", default=50)
+MAX_PAIRS = env.int("MAX_PAIRS", default=100_000)
 #: How long a finished turn's event log stays in memory for a late re-attach.
 TURN_LOG_RETENTION_SECONDS = env.float("TURN_LOG_RETENTION_SECONDS", default=60.0)
 

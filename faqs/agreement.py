@@ -8,6 +8,7 @@ disagreement, because a refused answer costs a model call and a wrong one costs 
 Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -38,10 +39,20 @@ class Agreement:
     def agrees(self) -> bool:
         return not self.disagreements
 
+    @property
+    def is_open_to_verification(self) -> bool:
+        """Nothing but plain words that the rules cannot explain: no typed clash, no name."""
+        return bool(self.disagreements) and all(
+            each.kind == "content" for each in self.disagreements
+        )
+
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+
     def explain(self) -> str:
         if self.agrees:
             return _("Les deux questions demandent la même chose.")
-        reasons = ", ".join(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+        reasons = ", ".join(self.reasons())
         return _("Les deux questions diffèrent (%(reasons)s).") % {"reasons": reasons}
 
 
@@ -82,7 +93,7 @@ def compare_questions(stored: str, asked: str) -> Agreement:
 
 def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:
     words = " ".join(first.negations), " ".join(second.negations)
-    if len(first.negations) % 2 != len(second.negations) % 2:
+    if len(first.negations) != len(second.negations):
         yield Disagreement("negation", *words)
     elif len(first.negations) == len(second.negations) == 1 and first.negated != second.negated:
         yield Disagreement(
@@ -100,11 +111,15 @@ _ALIKE = frozenset(
 )
 
 
+#: « Comment dois-je payer » asks what « comment puis-je payer » asks; « qui doit payer » is not « qui peut payer ».
+_MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.HOW_MANY))
+
+
 def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
     if first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
         yield Disagreement("question_kind", first.kind.value, second.kind.value)
     elif (
-        first.kind is Kind.YES_NO
+        first.kind in _MODAL_KINDS
         and first.modality is not second.modality
         and None not in (first.modality, second.modality)
     ):
@@ -112,7 +127,13 @@ def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
 
 
 def _tense(first: Reading, second: Reading) -> Iterator[Disagreement]:
-    if {first.tense, second.tense} == {"past", "present"}:
+    tenses = {first.tense, second.tense}
+    clash = tenses in ({"past", "present"}, {"past", "future"}) or (
+        "imperfect" in tenses and tenses.isdisjoint({"past"}) and len(tenses) > 1
+    )
+    # « Quand sera versée ma pension » is « quand est versée »; « est-il traité » is not « sera-t-il traité ».
+    soon = tenses == {"present", "future"} and first.kind is second.kind is Kind.YES_NO
+    if clash or (soon and first.lexicon.data.has_inversion):
         yield Disagreement("tense", first.tense, second.tense)
 
 
@@ -128,6 +149,8 @@ class _Matching:
         self._pair(_same_quantity)
         self._pair(lambda a, b: _is_typing_error(a, b, self.lexicon))
         self._drop_repetitions()
+        if first.kind is second.kind is not Kind.NONE:
+            self._drop_weak()
 
     def _pair(self, same: Callable[[Item, Item], bool]) -> None:
         taken = set(self.pairs.values())
@@ -155,6 +178,13 @@ class _Matching:
             for j, item in enumerate(self.right)
             if j not in seen[1] and (item.quantity or item.concept not in right)
         ]
+
+    def _drop_weak(self) -> None:
+        """Left-over words that say next to nothing, as long as something that does was found on both sides."""
+        if any(self.left[i].concept not in self.lexicon.weak for i in self.pairs):
+            weak = self.lexicon.weak
+            self.rest_left = [item for item in self.rest_left if item.concept not in weak]
+            self.rest_right = [item for item in self.rest_right if item.concept not in weak]
 
     @property
     def is_incomplete(self) -> bool:
@@ -206,7 +236,7 @@ class _Matching:
             return "date"
         if any(item.concept in self.lexicon.scope for item in present):
             return "scope"
-        return "name" if all(item.is_name for item in present) else "content"
+        return "name" if any(item.is_name for item in present) else "content"
 
 
 def _same_quantity(item: Item, other: Item) -> bool:
@@ -225,14 +255,19 @@ def _is_negated_form(one: str, two: str, lexicon: Lexicon) -> bool:
 
 def _is_typing_error(item: Item, other: Item, lexicon: Lexicon) -> bool:
     """One slip of the finger inside a long word; endings carry meaning (« employer », « employeur »)."""
-    if item.quantity or other.quantity or item.is_name or other.is_name:
+    named = item.is_name or other.is_name
+    is_day = lexicon.temporal & {item.concept, other.concept}
+    if item.quantity or other.quantity or (named and not is_day):
         return False
     one, two = item.text, other.text
-    if " " in one or " " in two or one[0] != two[0] or min(len(one), len(two)) < 5:
+    if " " in one or " " in two or one[0] != two[0] or min(len(one), len(two)) < 4:
         return False
     if not (one.isalpha() and two.isalpha()):
         return False
     if one in lexicon.data.lookalikes and two in lexicon.data.lookalikes:
+        return False
+    # Two words that the lexicon knows are two words (« salaire », « salarié »).
+    if lexicon.knows(one) and lexicon.knows(two):
         return False
     if _is_negated_form(one, two, lexicon):
         return False
@@ -248,21 +283,27 @@ def _is_one_slip(one: str, two: str) -> bool:
     )
     if len(short) == len(long):
         swapped = short[:head] + short[head : head + 2][::-1] + short[head + 2 :]
-        if swapped == long:
+        if swapped == long and len(short) >= 5:
             return True
         return len(short) >= 8 and head < len(short) - 2 and short[head + 1 :] == long[head + 1 :]
     if long[:head] + long[head + 1 :] != short:
         return False
     doubled = head > 0 and long[head] == long[head - 1]
-    return doubled or (len(long) >= 6 and head < len(long) - 2)
+    return doubled or (len(long) >= 7 and head < len(long) - 2)
 
 
 def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
-    """The same words, but another one acts, or the direction is reversed."""
+    """The same words, but another one acts or owns, or the direction is reversed."""
     if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
         yield Disagreement("role", first.person, second.person)
         return
-    clash = next(_direction_clashes(first, second, match), None)
+    if first.act and second.act and first.act != second.act:
+        yield Disagreement("role", first.act, second.act)
+        return
+    if _is_the_same_act(first, second, match):
+        return
+    clash = next(_owner_clashes(first, second, match), None)
+    clash = clash or next(_direction_clashes(first, second, match), None)
     if clash:
         yield clash
     elif not _same_order(first, second, match):
@@ -271,6 +312,30 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
             " ".join(item.text for item in first.items),
             " ".join(item.text for item in second.items),
         )
+
+
+def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
+    """« Un colis peut-il être retiré par un proche » and « un proche peut-il retirer un colis »."""
+    active, passive, pairs = first, second, match.pairs
+    if first.is_passive and first.items[-1].marker is Marker.BY:
+        active, passive = second, first
+        pairs = {j: i for i, j in pairs.items()}
+    if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:
+        return False
+    if passive.items[2].marker is not Marker.BY or any(
+        item.marker not in (None, Marker.CLAUSE) for item in active.items
+    ):
+        return False
+    return pairs == {0: 2, 1: 1, 2: 0}
+
+
+def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    if first.addresses or second.addresses:
+        return
+    for i, j in match.pairs.items():
+        one, two = first.items[i], second.items[j]
+        if {one.owner, two.owner} == {"mine", "yours"}:
+            yield Disagreement("role", f"{one.owner} {one.text}", f"{two.owner} {two.text}")
 
 
 _SOURCES = frozenset((Marker.FROM, Marker.OF))
@@ -287,7 +352,10 @@ def _direction_clashes(first: Reading, second: Reading, match: _Matching) -> Ite
         agent = (one is Marker.BY) != (two is Marker.BY) and not (
             {one, two} & {Marker.WITH, Marker.PLACE, Marker.CLAUSE, Marker.AT}
         )
-        if (opposed and strong) or (agent and first.items[i].is_noun and second.items[j].is_noun):
+        nouns = first.items[i].is_noun and second.items[j].is_noun
+        # "Are parents paid by teachers" is not "do parents pay teachers".
+        passive = not first.lexicon.data.has_inversion and first.is_passive != second.is_passive
+        if (opposed and strong) or (agent and (nouns or passive)):
             yield Disagreement(
                 "role",
                 f"{one or ''} {first.items[i].text}".strip(),
@@ -306,12 +374,97 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
         return True
     if sum(item.quantity is not None for item in left) > 1:
         return False
+    if _is_verb_and_object(first, second, left, [item for item, _c in right]):
+        return True
+    if _is_best_of(first, second) and set(one) == set(two) and len(one) == len(two) <= 4:
+        return True
     freedom = _verb_freedom(first, second)
-    return _is_one_part_moved(
+    moved = _is_one_part_moved(
         one,
         two,
         [_is_movable(item, freedom) for item in left],
         [_is_movable(item, freedom) for item, _c in right],
+    )
+    return (
+        (moved and not _lost_its_place(left, right))
+        or _is_aside_moved(left, right)
+        or _is_topic_first(left, two)
+        or _is_topic_first([item for item, _c in right], one, [concept for _item, concept in right])
+    )
+
+
+def _is_topic_first(items: list[Item], other: list[str], concepts: list[str] | None = None) -> bool:
+    """« Tests à l'école : comment informer les parents » and « comment informer les parents des tests à l'école »."""
+    concepts = concepts or [item.concept for item in items]
+    cuts = [place for place in range(1, len(items)) if items[place].starts_clause]
+    return len(cuts) == 1 and concepts[cuts[0] :] + concepts[: cuts[0]] == other
+
+
+#: « à mes parents » that comes back as « mes parents » has become who acts.
+_TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM, Marker.OF))
+
+
+def _lost_its_place(left: list[Item], right: list[tuple[Item, str]]) -> bool:
+    marked = {concept: item.marker for item, concept in right}
+    return any(
+        (item.marker in _TIED) != (marked[item.concept] in _TIED)
+        for item in left
+        if item.is_noun and item.concept in marked
+    )
+
+
+_ASIDES = frozenset((Marker.PLACE, Marker.WITH, Marker.CLAUSE))
+
+
+def _is_aside_moved(left: list[Item], right: list[tuple[Item, str]]) -> bool:
+    """One circumstance (« pendant un arrêt maladie ») said elsewhere, everything else in the same order."""
+    one = [item.concept for item in left]
+    two = [concept for _item, concept in right]
+    size = len(one)
+    for start in range(size):
+        if left[start].marker not in _ASIDES:
+            continue
+        for end in range(start + 1, min(size, start + 3) + 1):
+            block, rest = one[start:end], one[:start] + one[end:]
+            for place in range(size - len(block) + 1):
+                if right[place][0].marker is left[start].marker and two == (
+                    rest[:place] + block + rest[place:]
+                ):
+                    return True
+    return False
+
+
+def _is_verb_and_object(
+    first: Reading, second: Reading, left: list[Item], right: list[Item]
+) -> bool:
+    """ "How do I boil pasta" and "how should pasta be boiled": two words have no one to exchange places with."""
+    if len(left) != 2 or first.kind is not second.kind:
+        return False
+    if first.kind not in _ACT_KINDS and not _is_done_by_speaker(first, second):
+        return False
+    return not any(item.marker or item.is_name or item.quantity for item in (*left, *right))
+
+
+def _is_done_by_speaker(first: Reading, second: Reading) -> bool:
+    """ "Is my data encrypted" and "do you encrypt my data": the one who acts is one of the two who speak."""
+    active = second if first.is_passive else first
+    return first.is_passive is not second.is_passive and (
+        active.addresses or active.person == "subject"
+    )
+
+
+_ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))
+_SUPERLATIVE = re.compile(r"\w{2,}est|most|least|best|worst")
+
+
+def _is_best_of(first: Reading, second: Reading) -> bool:
+    """ "What is the fastest animal" and "which animal is the fastest"."""
+    return all(
+        reading.lexicon.data.language == "en"
+        and reading.kind is Kind.WHAT
+        and any(_SUPERLATIVE.fullmatch(item.text) for item in reading.items)
+        and not any(item.marker in (Marker.FROM, Marker.TO) for item in reading.items)
+        for reading in (first, second)
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 
 class Marker(StrEnum):
@@ -77,6 +77,11 @@ class LexiconData:
     kinds: tuple[tuple[str, str], ...]
     loose_kinds: tuple[tuple[str, str], ...]
     modalities: tuple[tuple[str, str], ...]
+    #: A past that no paraphrase in the present has (« ouvrait »).
+    imperfect: str
+    future: str
+    #: Who does something to whom, between the asker and who is asked.
+    acts: tuple[tuple[str, str], ...]
     past: str
     present: str
     ignored: frozenset[str]
@@ -91,6 +96,9 @@ class LexiconData:
     objects: frozenset[str]
     addressees: frozenset[str]
     determiners: frozenset[str]
+    #: What belongs to the asker, and what belongs to who is asked.
+    mine: frozenset[str]
+    yours: frozenset[str]
     markers: Mapping[Marker, str]
     #: Words that make a weak preposition (« de », « à ») a direction.
     directional: frozenset[str]
@@ -102,6 +110,21 @@ class LexiconData:
     temporal: frozenset[str]
     #: Pairs of real words that look like a typing error of each other.
     lookalikes: frozenset[str]
+    #: Real words that a slip in a small word would give ("cold" is not "could").
+    not_slips: frozenset[str]
+    #: Small words that a phrase may hold or leave out (« carte d'identité », « carte identité »).
+    linking: frozenset[str]
+    #: Words that say next to nothing beside a question word (« comment obtenir un acte », « … avoir un acte »).
+    weak: frozenset[str]
+
+
+def _slips_of(word: str) -> set[str]:
+    """Two letters exchanged, one doubled, one left out; the first and the last stay."""
+    inner = range(1, len(word) - 1)
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in inner}
+    doubled = {word[:i] + word[i] + word[i:] for i in inner}
+    dropped = {word[:i] + word[i + 1 :] for i in inner}
+    return (swapped | doubled | dropped) - {word}
 
 
 class Lexicon:
@@ -109,16 +132,23 @@ class Lexicon:
 
     def __init__(self, data: LexiconData) -> None:
         self.data = data
-        self.stem = data.stem
+        self.stem = lru_cache(maxsize=16_384)(data.stem)
         self.rewrites = _patterns(data.rewrites)
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
+        self.imperfect = re.compile(data.imperfect)
+        self.future = re.compile(data.future)
+        self.acts = _patterns(data.acts)
         self.past = re.compile(data.past)
         self.present = re.compile(data.present)
         self.markers = {
             word: marker for marker, row in data.markers.items() for word in row.split()
         }
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        return dict.fromkeys(self.data.mine, "mine") | dict.fromkeys(self.data.yours, "yours")
 
     @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:
@@ -127,12 +157,42 @@ class Lexicon:
         for group in _groups(self.data.synonyms):
             concept = " ".join(group[0])
             for entry in group:
-                table.setdefault(tuple(self.stem(word) for word in entry), concept)
+                table.setdefault(self.key(entry), concept)
         return table
 
+    def knows(self, word: str) -> bool:
+        return (self.stem(word),) in self.phrases
+
     @cached_property
-    def longest_phrase(self) -> int:
-        return max(map(len, self.phrases), default=1)
+    def slips(self) -> dict[str, str]:
+        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is)."""
+        data = self.data
+        small = data.ignored | data.negations | data.determiners | frozenset(self.markers)
+        found: dict[str, str] = {}
+        for word in sorted(small):
+            if len(word) >= 5 and word.isalpha():
+                found.update(dict.fromkeys(_slips_of(word), word))
+        taken = small | data.signature | data.lookalikes | data.temporal | data.scope
+        return {
+            slip: word
+            for slip, word in found.items()
+            if slip not in taken and not self.knows(slip) and slip not in data.not_slips
+        }
+
+    @cached_property
+    def phrase_lengths(self) -> dict[str, tuple[int, ...]]:
+        """First stem of each entry of several words → the lengths to try, longest first."""
+        lengths: dict[str, set[int]] = {}
+        for key in self.phrases:
+            if len(key) > 1:
+                lengths.setdefault(key[0], set()).add(len(key))
+        return {first: tuple(sorted(row, reverse=True)) for first, row in lengths.items()}
+
+    def key(self, entry: Iterable[str]) -> tuple[str, ...]:
+        """The stems of an entry without its linking words, unless it has no others."""
+        words_of = tuple(entry)
+        kept = [word for word in words_of if word not in self.data.linking] or list(words_of)
+        return tuple(self.stem(word) for word in kept)
 
     @cached_property
     def opposites(self) -> frozenset[frozenset[str]]:
@@ -162,6 +222,14 @@ class Lexicon:
     def directional(self) -> frozenset[str]:
         return frozenset(self.concept((word,)) for word in self.data.directional)
 
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in ("numero", "number"))
+
+    @cached_property
+    def weak(self) -> frozenset[str]:
+        return frozenset(self.concept((word,)) for word in self.data.weak)
+
     def concept(self, entry: tuple[str, ...]) -> str:
-        stems = tuple(self.stem(word) for word in entry)
+        stems = self.key(entry)
         return self.phrases.get(stems, " ".join(stems))

@@ -4,6 +4,8 @@ Everything is folded (lower case, contractions expanded: "isn't" is "is not"). G
 purpose: a missing synonym costs a direct answer, a wrong one serves a wrong answer.
 """
 
+import re
+
 from faqs.lexicon import Kind, LexiconData, Marker, words
 
 _KEPT = words(
@@ -40,10 +42,48 @@ _RULES = (
 )
 
 
+_SPELLINGS = (
+    (re.compile(r"(?<=\w{3})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)"), "iz"),
+    (re.compile(r"(?<=\w{2})ys(?=(?:e|ed|es|ing)$)"), "yz"),
+    (re.compile(r"(?<=\w{3})our(?=(?:s|ed|ing|ite|ites|able|al|hood)?$)"), "or"),
+    (re.compile(r"(?<=\w{2}[tb])re(?=s?$)"), "er"),
+    (re.compile(r"(?<=\w{2})ogue(?=s?$)"), "og"),
+    (re.compile(r"(?<=[aeiou])ll(?=(?:ed|ing|er|ers|ery)$)"), "l"),
+)
+_AMERICAN = {
+    "programme": "program", "programmes": "programs", "licence": "license",
+    "licences": "licenses", "defence": "defense", "grey": "gray", "tyre": "tire", "tyres": "tires", "aeroplane": "airplane",
+    "jewellery": "jewelry", "mum": "mom", "maths": "math", "practise": "practice", "enrol": "enroll",
+    "fulfil": "fulfill", "instalment": "installment", "instalments": "installments",
+}  # fmt: skip
+#: Words in which these letters are no British spelling.
+_ALIKE_SPELLED = words(
+    """
+    exercise advise advised advises promise promised surprise otherwise likewise raise raised rise arise wise noise
+    disease purchase praise cruise advertise advertised supervise revise revised televise comprise franchise precise
+    concise expertise merchandise paradise enterprise premise premises bruise disguise excise devise franchised
+    """
+)
+
+
+def _american(word: str) -> str:
+    """One spelling for both sides of the ocean: « centre » and « center »."""
+    if word in _AMERICAN:
+        return _AMERICAN[word]
+    if len(word) < 5 or word in _ALIKE_SPELLED:
+        return word
+    for pattern, replacement in _SPELLINGS:
+        word = pattern.sub(replacement, word)
+    return word
+
+
 def stem(word: str) -> str:
     """The part of an English word that its plural, conjugation and noun of action share."""
+    word = _american(word)
     if word in _KEPT or len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):
         return word
+    if word.endswith("ly") and len(word) > 5:
+        word = word[:-3] + "y" if word.endswith("ily") else word[:-2]
     for suffix, replacement in _RULES:
         if word.endswith(suffix) and len(word) - len(suffix) >= (
             3 if suffix in ("s", "e", "es", "ed", "ing") else 4
@@ -91,9 +131,10 @@ LEXICON_EN = LexiconData(
         (rf"^{_ASKING}[ ,:]*", ""),
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
         (rf"(?:[ ,;.!?]+{_PREFACE})+[ .!?]*$", " ?"),
+        (r"\b(?:for|in|within|after) how (?=long|many|much)", "how "),
         (r"\b(?:please|um|uh|er|erm|kindly)\b", " "),
         (
-            r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes)\b",
+            r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes|what makes|what is (?:making|causing))\b",
             "why ",
         ),
         (
@@ -111,7 +152,10 @@ LEXICON_EN = LexiconData(
         (rf"\b{_HOWTO} (?:go about )?", "how "),
         (r"\bhow (?:do i|can i|should i|to) (?:go about )?", "how "),
         (r"\bwhat do i (?:need|have) to do to\b|\bwhat (?:should|must|can|do) i do to\b", "how "),
-        (r"\bwhat (?:is|are) the (?:price|cost|rate|fare)s? (?:of|for|to)\b", "how much is "),
+        (
+            r"\bwhat (?:is|are) the (?:price|cost|rate|fare|fee|charge)s? (?:of|for|to)\b",
+            "how much is ",
+        ),
         (
             r"\bwhat do you charge (?:to|for)\b|\bhow much do you charge (?:to|for)\b|\bhow much (?:does|do|will|would) (?:it|that) cost (?:me )?to\b",
             "how much is ",
@@ -146,6 +190,21 @@ LEXICON_EN = LexiconData(
         (
             r"\b(?:do i (?:have|need) to|must i|am i (?:required|obliged) to|is it (?:mandatory|compulsory|required|necessary) to|have i got to)\b",
             "must i ",
+        ),
+        (
+            r"\b(?:what is|what are) the (?:meaning|definition|definitions)s? of\b|\bwhat is meant by\b",
+            "what is ",
+        ),
+        (r"\bwhat (?:do|does) (.+?) (?:mean|stand for)\b", r"what is \1"),
+        (r"\bwhat is the (?:total )?(?:number|amount) of (?=\w+s\b)", "how many "),
+        (
+            r"\b(?:in the event of|in case of|in the event that|in case|if there is|should there be)\b",
+            "if",
+        ),
+        (r"\bwhat (?:should|do|can|must|shall) (?:i|we|you|one) do\b", "what to do"),
+        (
+            r"\bwhat is the minimum age (?:to|for)\b|\bhow old (?:do|must|should) (?:you|i|one|we) (?:have to |need to )?be to\b|\bhow old do (?:you|i) (?:have|need) to be to\b",
+            "what age_required ",
         ),
         (r"\bat least\b", "minimum"),
         (r"\bat most\b", "maximum"),
@@ -194,8 +253,14 @@ LEXICON_EN = LexiconData(
         (r"\b(?:can|may|allowed|permitted|possible|could)\b", "permission"),
         (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
     ),
+    imperfect=r"(?!)",
+    future=r"\b(?:will|going to|shall)\b",
+    acts=(
+        (r"\b(?:i|we) (?!\w* ?if )\w+ (?:\w+ )?you\b", "me>you"),
+        (r"\byou (?:please )?\w+ (?:\w+ )?(?:me|us)\b", "you>me"),
+    ),
     past=r"\b(?:was|were|did|had)\b",
-    present=r"\b(?:is|are|am|do|does|will|going to|should|must|can|may)\b",
+    present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|should|must|can|may)\b",
     ignored=words(
         """
         a an the this that these those there here it its i you we they me us them my your our their
@@ -216,6 +281,8 @@ LEXICON_EN = LexiconData(
     subjects=words("i we"),
     objects=words("me us"),
     addressees=words("you"),
+    mine=words("my our"),
+    yours=words("your"),
     determiners=words("a an the this that these those my your our their its any some each every"),
     markers={
         Marker.FROM: "from",
@@ -228,7 +295,7 @@ LEXICON_EN = LexiconData(
         Marker.CLAUSE: "if when while because that and or but than as who which where whether",
     },
     directional=words(
-        "transfer move switch flight train ticket travel convert migrate send upgrade downgrade"
+        "transfer move flight train ticket travel convert migrate send upgrade downgrade"
     ),
     synonyms="""
         buy | bought | purchase | purchased | buying
@@ -238,7 +305,8 @@ LEXICON_EN = LexiconData(
         lose | lost | losing | loss
         find | found | locate
         reset
-        change | update | amend | modify | edit
+        change | update | amend | modify | edit | switch | alter
+        install | set up | setup | configure | configuration | fit
         cancel | cancellation | cancelled
         delete | erase
         remove | get rid
@@ -352,6 +420,122 @@ LEXICON_EN = LexiconData(
         he | him | his
         she | her | hers
         religious
+        request | ask for | asking for
+        obtain | receive | received | receipt of | acquire
+        make_appointment | book appointment | make appointment | schedule appointment
+        terminate | end
+        upset | angry
+        safe | safely | safety
+        quick | fast | rapid | speedy
+        vpn | virtual private network
+        hr | human resources
+        it_dept | it department
+        gdpr | general data protection regulation
+        vat | value added tax
+        id | identification | identity card | id card
+        pc | computer | computers
+        laptop | laptops | notebook
+        tv | television
+        app | application_software | apps
+        info | information
+        ad | advertisement | advert | ads
+        exam | examination | exams
+        maths | mathematics
+        lab | laboratory
+        gym | gymnasium | fitness centre
+        fridge | refrigerator
+        flu | influenza
+        movie | film | movies
+        salary | wage | wages | pay cheque | paycheck
+        payslip | pay slip | pay stub
+        payday | pay day
+        company | firm | business_firm
+        complaint | complain | complaints
+        freeze | freezing | frozen
+        boil | boiled | boiling
+        cook | cooked | cooking
+        die | death | died | dead
+        born | birth
+        marry | married | marriage
+        grow | growth | grown
+        know | knowledge
+        sleep | slept | sleeping
+        speak | spoke | spoken | talk
+        teach | taught
+        learn | learnt | learning | study
+        build | built
+        keep | kept | retain | store_data
+        hold | held
+        bring | brought
+        think | thought
+        feel | felt
+        meet | met | meeting
+        see | saw | seen | view
+        steal | stole | stolen
+        wake | woke
+        win | won
+        begin | began | begun
+        run | ran
+        swim | swam
+        ring | rang
+        choose | chose | chosen
+        forget | forgot | forgotten
+        hide | hidden | hid
+        bite | bitten
+        lend | lent
+        spend | spent
+        stop | quit
+        help | assist | assistance
+        enough | sufficient
+        need_be | necessary
+        improve | better_v | enhance
+        decide | decision
+        prove | proof
+        erase | clear
+        verify | check
+        create | creation
+        complete | fill in | fill out | fill
+        submit | file | hand in | filing
+        postpone | defer | put off
+        entitled | eligible | qualify | eligibility | entitlement
+        reserve | reservation | reservations
+        take_part | take part | participate
+        deadline | due date | closing date
+        colleague | coworker | coworkers
+        timetable | schedule
+        wifi | wireless internet | wireless
+        headquarters | head office | hq
+        debit_card | debit card | bank card
+        lunch | midday meal
+        ticket | tickets
+        throw_away | throw away | dispose of | discard
+        look_after | look after | take care of | care for
+        rid
+        earn | make money
+        woman | women
+        man | men
+        person | people
+        foot | feet
+        tooth | teeth
+        mouse | mice
+        life | lives
+        knife | knives
+        wife | wives
+        country | countries
+        city | cities | town | towns
+        street | road
+        film
+        autumn | fall
+        petrol | gasoline
+        lift | elevator
+        queue
+        trousers | pants
+        lawyer | attorney | solicitor
+        police | cops
+        student | students | pupil
+        teacher | teachers
+        abroad | overseas | foreign country
+        near | close to | nearby
         """,
     antonyms="""
         buy | sell
@@ -419,6 +603,11 @@ LEXICON_EN = LexiconData(
         legal | illegal
         connect | disconnect
         """,
+    not_slips=words(
+        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their"
+    ),
+    linking=words("the a an of my your our it some any"),
+    weak=words("obtain available offer cause"),
     negative_prefixes=("un", "in", "im", "il", "ir", "dis", "de", "non", "mis", "anti"),
     answers_in_kind={
         Kind.HOW_MUCH: words("price be"),
@@ -440,6 +629,10 @@ LEXICON_EN = LexiconData(
         "prescription proscription conversion conversation adoption adaption perception reception deception "
         "statutory statuary military maternity paternity prenatal postnatal interstate intrastate inclusive "
         "exclusive import export employer employee deposit deport insure ensure principal principle complement "
+        "angel angle trial trail diary dairy quiet quite casual causal united untied martial marital desert dessert "
+        "diner dinner later latter moral morale human humane county country flight fight friend fiend planet plane "
+        "breath breathe loose lose statute statue stature heroin heroine carton cartoon coral corral patent patient "
+        "patents patients coma comma super supper debit debt mission omission emission admission billing biling "
         "compliment stationary stationery personal personnel economic economical descent decent"
     ),
 )

@@ -13,7 +13,7 @@ _SUFFIXES = tuple(
         fications fication ations ation ements ement
         eraient erait erais erions eriez erons eront erez eras erai era
         iraient irait irais irons iront irez iras irai ira
-        aient ait ais ions iez ons ez ent er ir re ees ee es e s x is it ies ie i
+        aient ait ais ions iez ons ez ent er ir dre tre vre uire crire ees ee es e s x is it ies ie i
         """.split(),
         key=len,
         reverse=True,
@@ -22,9 +22,13 @@ _SUFFIXES = tuple(
 _KEPT = words(
     """
     plus moins sans pas fin avis pays mois fils prix temps cours corps tiers taux choix voix proces acces
+    preter prete pretent preteur emprunter emprunte empruntent emprunteur
     succes deces permis depuis apres tres avant vers sous hors alors pendant enfant autre autres
     """
 )
+#: « vendre », « vendez »; « enregistre », « enregistrer »: what is left before « re » is the stem.
+_INFINITIVES = frozenset(("dre", "tre", "vre", "uire", "crire"))
+_KEPT_STEMS = words("montr")
 _ENDINGS = (
     ("eaux", "eau"),
     ("trices", "teur"),
@@ -50,25 +54,48 @@ def stem(word: str) -> str:
             word = word[: -len(suffix)]
             if suffix.startswith("fic"):
                 word += "fi"
+            elif suffix in _INFINITIVES:
+                word += suffix[:-2]
             break
+    if len(word) > 4 and word[-1] == "r" and word[-2] in "tdv" and word not in _KEPT_STEMS:
+        word = word[:-1]
     if len(word) > 4 and word[-1] == word[-2]:
         word = word[:-1]
     # « modifi(er) », « resili(er) » and « modifi(cation) » meet on the same letter.
     return word[:-1] if len(word) > 5 and word[-1] == "i" else word
 
 
+_GREETED = r"(?: (?:a tous|a toutes|tout le monde|l equipe|a l equipe|madame|monsieur|messieurs|docteur|le support|le service))*"
 _PREFACE = (
-    r"(?:bonjour|bonsoir|salut|hello|coucou|madame|monsieur|excusez moi|pardon|desolee?|alors|euh|ok|donc|bon|et|"
-    r"s il vous plait|s il te plait|svp|stp|merci(?: (?:d avance|beaucoup))?|petite question|j ai une question|"
-    r"question|dites moi|dis moi|en fait|au fait|je me permets de vous demander|c est pour savoir)"
+    rf"(?:(?:re ?)?(?:bonjour|bonsoir|salut|hello|hey|coucou|bjr|bsr|slt|cc){_GREETED}|madame|monsieur|chers? collegues?|"
+    r"excusez moi(?: de vous deranger)?|desolee?(?: de vous deranger| pour le derangement)?|pardon|alors|euh|ok|donc|bon|et|voila|"
+    r"s il (?:vous|te) plait|svp|stp|(?:un grand )?merci(?: (?:d avance|par avance|beaucoup|bien|a vous|infiniment))*(?: (?:pour|de) (?:votre|vos|ton) \w+)?|"
+    r"(?:petite |une |j ai une |j aurais une |une petite |j ai une petite )?question(?: simple| bete| rapide)?|"
+    r"dites moi|dis moi|dites|en fait|au fait|je me permets de vous (?:demander|contacter|ecrire)|c est pour savoir|"
+    r"je (?:vous|te) (?:ecris|contacte) (?:pour|car|afin de) (?:savoir)?)"
+)
+_CLOSING = (
+    rf"(?:{_PREFACE}|a votre avis|au juste|exactement|(?:bien )?cordialement|bien a vous|cdlt|bonne (?:journee|soiree|reception)|"
+    r"bonne fin de (?:journee|semaine)|dans l attente de votre (?:reponse|retour)|a bientot|sinceres salutations)"
+)
+_TELLING = (
+    r"(?:dire|expliquer|indiquer|preciser|renseigner(?: sur)?|informer(?: sur| de)?|rappeler|confirmer|communiquer|"
+    r"eclairer sur|faire savoir|aider a (?:savoir|comprendre|trouver))"
+)
+_WISHING = (
+    r"(?:voudrais|voudrait|aimerais|souhaite|souhaiterais|souhaitais|voulais|veux|desire|desirerais|cherche a|cherche|"
+    r"tiens a|ai besoin de|aurais besoin de|besoin de|aurais (?:voulu|aime|souhaite)|aurai voulu|essaie de|essaye de)"
 )
 _ASKING = (
-    r"(?:(?:est ce que )?(?:vous )?(?:pouvez|pourriez|pourrais|peux|saurais|sauriez|voulez|voudriez)(?: vous| tu)? (?:bien )?"
-    r"(?:me |m |nous )(?:dire|expliquer|indiquer|renseigner sur|preciser|informer sur|aider a savoir|aider a comprendre|rappeler)"
-    r"|(?:je |j )?(?:voudrais|aimerais|souhaite|souhaiterais|veux|desire|cherche a|aurais aime|besoin de)(?: bien)? "
-    r"(?:savoir|connaitre|comprendre)|(?:je )?me demande|(?:je )?ne sais pas|(?:savez|sais|sauriez)(?: vous| tu)"
-    r"|merci de me dire|indiquez moi|expliquez moi)"
+    r"(?:(?:est ce que |serait il possible (?:de|que) )?(?:vous |tu |quelqu un )?(?:pouvez|pourriez|pourrais|pourrait|peux|peut|saurais|"
+    r"sauriez|saurait|voulez|voudriez|auriez)(?: vous| tu| t on)? (?:bien )?(?:vouloir )?(?:l (?:amabilite|obligeance) de |la gentillesse de )?"
+    rf"(?:me |m |nous )?{_TELLING}"
+    rf"|(?:je |j )?{_WISHING}(?: bien)? (?:savoir|connaitre|comprendre|demander|avoir des (?:informations|precisions|infos|renseignements) sur)"
+    r"|(?:je )?me (?:demande|demandais)|(?:je )?(?:ne )?sais (?:pas|plus)|(?:est ce que )?(?:vous savez|savez vous|tu sais|sais tu|sauriez vous|saurais tu|quelqu un sait)"
+    rf"|(?:(?:un grand )?merci )?de (?:bien vouloir )?(?:me |m |nous ){_TELLING}|(?:je (?:vous|te) (?:prie|remercie|serais reconnaissante?) de |priere de |veuillez )(?:bien )?(?:vouloir )?(?:me |m |nous ){_TELLING}"
+    r"|(?:indiquez|expliquez|precisez|indique|explique|rappelez|rappelle|renseignez) moi|(?:avez vous|auriez vous|vous avez|as tu) une idee(?: de)?)"
 )
+_NOUN_AHEAD = r"(?=(?:le|la|les|l|mon|ma|mes|vos|votre|nos|notre) )"
 
 LEXICON_FR = LexiconData(
     language="fr",
@@ -81,17 +108,83 @@ LEXICON_FR = LexiconData(
         """
     ),
     rewrites=(
-        (rf"^(?:{_PREFACE}[ ,;:.!?]*)+", ""),
-        (rf"^{_ASKING}[ ,:]*", ""),
-        (rf"^(?:{_PREFACE}[ ,;:.!?]*)+", ""),
-        (rf"(?:[ ,;.!?]+(?:{_PREFACE}|a votre avis|au juste|exactement))+[ .!?]*$", " ?"),
+        (rf"^(?:{_PREFACE}\b[ ,;:.!?]*)+", ""),
+        (rf"(?:[ ,;.!?]+{_CLOSING})+[ .!?]*$", " ?"),
+        (rf"^{_ASKING}[ ,:]*{_NOUN_AHEAD}", "quel est "),
+        (rf"^{_ASKING}\b[ ,:]*", ""),
+        (rf"^(?:{_PREFACE}\b[ ,;:.!?]*)+", ""),
         (r"\b(?:svp|stp|s il vous plait|s il te plait|euh|hein)\b", " "),
-        (r"^(?:coment|commen|komment)\b", "comment"),
-        (r"^(?:pourqoi|pourkoi|pourquoii)\b", "pourquoi"),
+        (r"\b(?:coment|commen|komment|commant|cmt)\b", "comment"),
+        (r"\b(?:pourqoi|pourkoi|pourquoii|pk|pq)\b", "pourquoi"),
+        (
+            r"\b(?:conbien|combient|combiens|cb|cbien|combein|conbient)(?= (?:de|d|ca|coute|est|faut|je|on|dure|par)\b)",
+            "combien",
+        ),
+        (r"\b(?:kan|quant)(?= (?:est|dois|puis|on|je|va|faut|le|la|mon|ma)\b)", "quand"),
+        (r"\b(?:es|esce|est|et) ce (?=que |qu )", "est ce "),
+        (r"\b(?:y ?a|ya) (?:t )?(?:il|t il)\b", "y a t il"),
+        (
+            r"^(?:est ce qu )?(?:il )?(?:ya|y a|y aurait il|existe t il|il existe)(?: t il)? ",
+            "y a t il ",
+        ),
+        (r"\bsi y a\b", "s il y a"),
+        (r"\bquel (?=sont\b)", "quels "),
+        (
+            r"\bca veut dire quoi\b|\bca signifie quoi\b|\bc est quoi\b|\bqu est ce que veut dire\b|\bque (?:veut|veulent) dire\b|\bque signifient?\b",
+            "quoi ",
+        ),
+        (
+            rf"^(?:je |j )?{_WISHING}(?: bien)? (?=(?:me |m |se |s |le |la |les |l |faire |etre )?\w+(?:er|ir|re|oir)\b)",
+            "comment ",
+        ),
+        (
+            r"(?:[ ,;:.?]+)(?:comment|je fais comment|on fait comment|comment (?:je )?(?:fais|faire|proceder|proceder?)|comment (?:dois|puis) je (?:faire|proceder)|comment (?:on|je) (?:fait|fais))[ ?.]*$",
+            " comment_faire ?",
+        ),
+        (r"^(.*?)[ ,;:?]*(?: comment_faire \?)$", r"comment \1 ?"),
+        (r"^comment comment\b", "comment"),
+        (r"^comment (?:pour|afin de|afin d) ", "comment "),
+        (
+            r"\bje fais quoi\b|\bon fait quoi\b|\bqu est ce que je (?:fais|dois faire)\b|\bqu est ce qu on (?:fait|doit faire)\b|\bque (?:faut il|doit on|dois je|puis je|peut on) faire\b|\bquoi faire\b|\bqu est ce qu il faut faire\b|\bque fait on\b|\bquelle est la conduite a tenir\b",
+            "que faire",
+        ),
+        (r"\b(?:en cas de|en cas d|dans le cas d une?|dans le cas ou|dans l hypothese ou)\b", "si"),
+        (
+            r"\b(?:lorsqu[e ]|quand|lorsque)(?= (?:on|je|un|une|mon|ma|le|la|les|l|il|elle)\b.*\b(?:que faire|que se passe|que risque))",
+            "si",
+        ),
+        (r"\bque faire (?:quand|lorsque|lorsqu) ", "que faire si "),
+        (
+            r"\b(?:que se passe t il|qu est ce qui se passe|que va t il se passer|qu arrive t il|il se passe quoi|quelles sont les consequences (?:de |d |du |des )|quelle est la consequence (?:de |d |du |des ))",
+            "quoi consequence si ",
+        ),
+        (r"\bsi si\b", "si"),
+        (
+            r"\bquelle est l utilite (?:de |d |du |des )|\ba quoi (?:ca )?sert(?:ent)?\b|\bca sert a quoi\b",
+            "pourquoi_sert ",
+        ),
+        (r"\ba combien (?:s eleve|s elevent|se monte|se chiffre)\b", "combien "),
+        (r"\bc est combien\b|\bca coute combien\b|\bca gagne combien\b", "combien "),
+        (r"^j ai (?=combien\b)", ""),
+        (
+            r"\ba quel(?:le)? age\b|\ba partir de quel(?:le)? age\b|\bquel est l age (?:minimum|minimal|requis|legal)\b|\bquel age faut il avoir\b|\bdes quel age\b",
+            "quel age_requis ",
+        ),
+        (r"(?<=\bquel age_requis ) ?(?:pour|afin de) ", ""),
+        (
+            r"\bage_requis (?:pour )?(?:peut on|puis je|est ce qu on peut|on peut|faut il avoir pour)\b",
+            "age_requis",
+        ),
+        (r"^(?:on peut|peut on) (.*) (?:quel age_requis) ?\??$", r"quel age_requis \1 ?"),
         (r"^s (?=ils? )", "si "),
         (r"(?:^|(?<=[:,] ))(a|de|par|pour|avec|chez|contre) qui\b", r"qui \1_qui"),
         (r"\bquelles (?:sont les )?personnes(?: qui)?\b", "qui"),
         (r"\bc est qui\b", "qui"),
+        (
+            r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|aurons|aurez) (?:t )?(je|tu|il|elle|on|nous|vous|ils|elles) droit (?=au |aux |a |de )",
+            r"est ce que \1 obtenir ",
+        ),
+        (r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|avoir) droit (?=au |aux |a )", "obtenir "),
         (r"\b(?:a|ont) (?:t )?(il|elle|on|ils|elles) le droit (?:de |d )", r"peut \1 "),
         (r"\b(?:a|ont) le droit (?:de |d )", "peut "),
         (r"\best ce possible d[e ]", "est il possible de "),
@@ -156,11 +249,11 @@ LEXICON_FR = LexiconData(
             "quand limite ",
         ),
         (
-            r"\bquels? (?:sont )?(?:les |vos |l )?(?:horaires?|heures?)(?: d ouverture)? (?:de |du |des |d )",
+            r"\bquels? (?:sont |est )?(?:les |vos |l )?(?:horaires?|heures?)(?: d ouverture)? (?:de |du |des |d )",
             "quand ouvrir ",
         ),
         (
-            r"\b(?:a |en )?quel (?:endroit|lieu)|\bdans quel (?:endroit|lieu)|\ba quelle adresse|\bou est ce qu[e ]?",
+            r"\b(?:a |en )?quel(?:le)? (?:endroit|lieu)|\bdans quel(?:le)? (?:endroit|lieu)|\ba quel(?:le)? adresse|\bou est ce qu[e ]?",
             "ou",
         ),
         (
@@ -178,6 +271,14 @@ LEXICON_FR = LexiconData(
         (r"\bquoi faire", "que faire"),
         (r"\bn est ce pas\b", " "),
         (r"\bqu en est il (?:de |du |des |d )", "quoi "),
+        (
+            r"\breglement europeen(?! (?:sur|relatif|concernant|pour|ia|intelligence|numero|\d))",
+            "rgpd",
+        ),
+        (
+            r"\bquel(?:le)?s? (?:est|sont|serait) (?:le |la |les )?(?:meilleure?s? )?(?:moyens?|solutions?|methodes?) (?:pour|de|d) ",
+            "comment ",
+        ),
         (r"\bau moins\b", "minimum"),
         (r"\bau plus\b", "maximum"),
         (r"\ben ligne\b|\bsur internet\b|\bpar internet\b|\bsur le web\b", "en_ligne"),
@@ -205,6 +306,7 @@ LEXICON_FR = LexiconData(
             "yes_no",
         ),
         (r"si\b", "yes_no"),
+        (r"c (?:est|etait|sera) (?!quoi|qui|combien|ou\b|quand|comment|pourquoi).*\?", "yes_no"),
         (
             r"(?!.*\b(?:comment|combien|quand|pourquoi|quoi|quels?|quelles?|que)\b)(?:je|j|on|il|vous|le|la|les|l|mon|ma|mes|un|une) .*\?",
             "yes_no",
@@ -218,6 +320,9 @@ LEXICON_FR = LexiconData(
         (r"\bpourquoi\b", "why"),
         (r"\bcomment\b", "how"),
         (r"\bque faire\b", "how"),
+        (r"\bquand ?\??$", "when"),
+        (r"\b(?:ou ?\??$|ou_)", "where"),
+        (r"\bqui ?\??$", "who"),
         (r"\b(?:quel|quelle|quels|quelles|quoi)\b", "what"),
         (
             r"\best ce (?:que|qu)\b|\b\w+ (?:t il|t elle|t on|t ils|t elles)\b|\b(?:puis|peux|dois|suis|ai|vais|serai|aurai|pourrai|devrai) je\b|\b(?:faut|peut|doit|est|sont|ont|doivent|peuvent|sera|seront) (?:il|elle|on|ils|elles)\b|\b(?:avez|pouvez|etes|acceptez|proposez|faites|livrez|prenez|remboursez) vous\b",
@@ -238,8 +343,29 @@ LEXICON_FR = LexiconData(
             "advice",
         ),
     ),
-    past=r"\b(?:etait|etaient|etais|avait|avaient|avais|fut|furent|ont ete|a ete)\b",
-    present=r"\b(?:est|sont|suis|sera|seront|serai|serait|va|vont)\b(?! ce)",
+    imperfect=(
+        r"\b(?:etait|etaient|etais|avait|avaient|avais|fallait|valait|ouvrait|ouvraient|couvrait|couvraient|offrait|"
+        r"offraient|souffrait|entrait|rentrait|durait|duraient|montrait|assurait|tirait|retirait|"
+        r"(?!\w*r(?:ait|aient|ais)\b)(?!(?:parfait|souhait|portrait|retrait|extrait|forfait|satisfait|imparfait|"
+        r"refait|defait|bienfait|surfait|distrait|jamais|francais|anglais|delais|desormais|palais|relais|essais|mauvais|"
+        r"marais|irlandais|japonais|polonais|portugais|hollandais|ecossais|engrais|rabais|biais|laquais|souhaitais|voulais|voulait)\b)"
+        r"\w{3,}(?:ait|aient|ais))\b"
+    ),
+    future=(
+        r"\b(?:sera[is]?|seront|serons|serez|aura[is]?|auront|aurons|aurez|(?:va|vais|vont|vas|allons|allez) (?:\w+ )?\w+(?:er|ir|re|oir)|"
+        r"(?:va|vont|vais) (?:t )?(?:il|elle|on|ils|elles|je) (?:\w+ )?\w+(?:er|ir|re|oir))\b"
+    ),
+    acts=(
+        (r"\bje vous (?=\w)", "me>you"),
+        (r"\b(?:vous|tu) (?:me|m|nous) (?=\w)", "you>me"),
+        (r"\b(?:ils?|elles?|qui) (?:me|m|nous) (?=\w)", "it>me"),
+        (r"\bmoi qui\b", "me>it"),
+    ),
+    past=(
+        r"\b(?:fut|furent|"
+        r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:(?:deja|pas|bien) )?(?:ete|eu|pu))\b"
+    ),
+    present=r"\b(?:est|sont|suis|y a)\b(?! ce)",
     ignored=words(
         """
         le la les l un une des du d de au aux a et ou y en ce cet cette ces c ca cela ceci que qu quoi qui quel quelle
@@ -255,6 +381,8 @@ LEXICON_FR = LexiconData(
         existe exister concernant propos cas niveau lorsque quelque chose svp merci bonjour la-bas ici ci
         toujours permis_de gens personnes personne quelqu autorise autorisee
         obligee oblige tenu tenue obligation droit_de moyen facon maniere afin lequelle limite_de
+        aupres dire ds dc bcp qd ac pr ou_ aussi_ besoins veuillez aurais voulu obligatoirement oblig eventuellement
+        puisse puissent pourrai pourra pourront devra devront devrai faudra serai aurai auront etant ayant suivant selon
         """
     )
     - words("personne normal droit toujours autorise autorisee"),
@@ -265,6 +393,8 @@ LEXICON_FR = LexiconData(
     subjects=words("je j"),
     objects=words("me m moi"),
     addressees=words("vous tu"),
+    mine=words("mon ma mes notre nos"),
+    yours=words("votre vos ton ta tes"),
     determiners=words(
         "le la les l un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce cet cette ces d"
     ),
@@ -290,12 +420,11 @@ LEXICON_FR = LexiconData(
         fermer | fermeture | clore | cloturer | cloture | fermee
         payer | paye | paie | paiement | paiements | regler | reglement de facture
         perdre | perdu | perdue | perdus | perte | egarer | egare | egaree
-        voler | vole | volee | derober | derobe
+        voler | vole | volee | vol | vols | voles | derober | derobe | derobee
         vendre | vendu | vente | ventes | revendre
         acheter | achat | achats
-        recevoir | recu | recue | recus | reception | recoit | recevra
         inscrire | inscription | inscriptions | inscrit | inscrite | inscrits | inscrivez
-        obtenir | obtient | obtenu | obtenue | obtention | avoir droit
+        obtenir | obtient | obtenu | obtention | avoir droit | procurer | recevoir | recu | recue | recus | reception | recoit | recevra | recevrai | toucher | percevoir | perception | beneficier | beneficie
         demander | demande | demandes | solliciter | faire une demande
         renouveler | renouvellement | renouvelle
         creer | creation | creations | cree
@@ -309,11 +438,11 @@ LEXICON_FR = LexiconData(
         rembourser | remboursement | se faire rembourser
         declarer | declaration
         contester | contestation
-        consulter | consultation
+        consulter | consultation | voir | visualiser | visionner
         reporter | report
         demenager | demenagement
         demissionner | demission
-        enfant | enfants | gosse
+        enfant | enfants | gosse | gosses | gamin | gamins | fiston
         logement | domicile | habitation
         voiture | automobile | vehicule
         telephone | portable | smartphone | mobile
@@ -350,7 +479,8 @@ LEXICON_FR = LexiconData(
         utiliser | utilisation | servir
         choisir | choix
         aide | aides | allocation | prestation
-        beneficier | benefice | toucher | percevoir
+        benefice | benefices
+        beneficiaire | beneficiaires
         recours | faire appel
         plainte | porter plainte | deposer plainte
         signaler | signalement
@@ -388,7 +518,7 @@ LEXICON_FR = LexiconData(
         etranger | etrangere | hors france
         temps_partiel | temps partiel | mi temps
         temps_plein | temps plein | temps complet
-        prevenir | avertir | informer | information
+        prevenir | avertir | informer | information | info | infos | renseignement | renseignements
         donner | fournir | fourniture
         rectifier | rectification | corriger | correction
         entreprise | societe
@@ -414,6 +544,184 @@ LEXICON_FR = LexiconData(
         declencher | declenchement
         proprietaire | bailleur
         locataire
+        preter | prete | pretent
+        emprunter | emprunte | empruntent
+        absent | absente | absents | absence | absences
+        fiche | bulletin
+        fiche_paie | fiche paie | bulletin paie | bulletin salaire | fiche salaire | feuille paie
+        cookie | cookies | temoin connexion
+        cdd | contrat duree determinee
+        cdi | contrat duree indeterminee
+        rib | releve identite bancaire | coordonnees bancaires
+        caf | caisse allocations familiales
+        cpam | caisse primaire assurance maladie
+        vpn | reseau prive virtuel
+        smic | salaire minimum | salaire minimum interprofessionnel croissance
+        pme | petite moyenne entreprise | petites moyennes entreprises
+        tpe | tres petite entreprise
+        cnil | commission nationale informatique libertes
+        rtt | reduction temps travail
+        rh | ressources humaines
+        drh | direction ressources humaines | directeur ressources humaines
+        dsi | direction systemes information
+        dsn | declaration sociale nominative
+        secu | securite sociale
+        numero | num | no | nos_num
+        tva | taxe valeur ajoutee
+        apl | aide personnalisee logement | allocation logement
+        rsa | revenu solidarite active
+        aah | allocation adulte handicape
+        ars | agence regionale sante
+        cse | comite social economique
+        csp | complementaire sante solidaire | css
+        aipd | analyse impact | analyse impact relative protection donnees | pia | dpia
+        sncf | societe nationale chemins fer
+        irm | imagerie resonance magnetique
+        ordonnance
+        ordinateur | ordi | pc | ordis
+        application | appli | app | applis | applications
+        abonnement | abo | abonnements
+        telephone | tel | portable | smartphone | mobile | telephones
+        appartement | appart | apparts
+        mot_de_passe | mot passe | mdp | password | mots passe
+        temperature | temp
+        rendez_vous | rendez vous | rdv | rdvs
+        week_end | week end | weekend | we
+        teletravail | travail distance | travail domicile
+        document | doc | docs
+        prelevement | prelevements
+        assurance | assurances
+        mutuelle | complementaire sante
+        carte_bancaire | carte bancaire | carte bleue | cb | carte paiement
+        carte_vitale | carte vitale
+        compte_bancaire | compte bancaire | compte banque
+        joindre | contacter | contact
+        garder | conserver | conservation | stocker | stockage | detenir
+        remettre | deposer | depot | depose
+        rectifier | rectification | corriger | correction
+        suspendre | suspendu | suspension | bloquer | bloque | bloquee | blocage
+        debloquer | deblocage
+        desactiver | desactivation | couper | coupe
+        activer | activation | mettre en service | mise service | mise route
+        supprimer | suppression | effacer | effacement | enlever
+        resilier | resiliation | mettre fin | rompre
+        signaler | signalement | declarer | declaration
+        acheter | achat | achats
+        installer | installation
+        commencer | debuter | demarrer | commence | debute | demarre
+        terminer | finir | achever | termine
+        arreter | stopper | cesser
+        verifier | verification | controler | controle
+        chercher | rechercher | recherche
+        trouver | situe | situee
+        aider | assister
+        souscrire | souscription
+        adherer | adhesion
+        remplacer | remplacement
+        partager | partage
+        proteger | protection | securiser
+        sauvegarder | sauvegarde
+        restaurer | restauration
+        connaitre | connaissance
+        calculer | calcul
+        justifier
+        proposer | offrir
+        exiger | imposer
+        ameliorer | amelioration
+        reparer | reparation
+        respecter | respect
+        gerer | gestion
+        financer | financement
+        former | formation
+        sanction | sanctions
+        amende | amendes | contravention | contraventions
+        penalite | penalites
+        probleme | souci | ennui | difficulte | problemes | soucis
+        panne | dysfonctionnement
+        erreur | erreurs
+        marcher | fonctionner | fonctionnement
+        incident | incidents
+        client | clients | cliente | clientele
+        usager | usagers
+        collegue | collegues
+        argent | fric | sous_argent | thune
+        salaire | paie | paye | remuneration | remunerations
+        metier | profession
+        bail | contrat location
+        loyer | loyers
+        caution | depot garantie
+        mensuel | mensuelle | mensuellement
+        hebdomadaire
+        quotidien | quotidienne | quotidiennement
+        urgent | urgente | urgence
+        obligation | obligations
+        interdiction
+        avantage | avantages
+        inconvenient | inconvenients
+        conseiller
+        medicament | medicaments
+        maladie | maladies
+        malade | malades | souffrant
+        hopital | hopitaux | hosto
+        voyager | voyage | voyages
+        train | trains
+        avion | avions
+        bagage | bagages | valise | valises
+        billet | ticket | tickets | billets
+        horaire | horaires
+        tarif | tarifs
+        gratuit | gratos
+        especes | liquide | cash
+        virement | virements
+        cheque | cheques
+        agence | agences
+        banque | bancaire | banques
+        pret_immobilier | pret immobilier | credit immobilier
+        courrier | lettre | courriers | lettres
+        mail | courriel | email
+        video | videos
+        videosurveillance | camera surveillance | cameras surveillance
+        sous_traitant | sous traitant | sous traitants
+        responsable_traitement | responsable traitement
+        fichier | fichiers
+        dossier | dossiers
+        donnees | donnee
+        droit_acces | droit acces
+        violation | violations
+        consentement | consentir
+        mineurs
+        parent | parents
+        conjoint | conjointe | epoux | epouse
+        conge_maternite | conge maternite
+        conge_paternite | conge paternite
+        arret_maladie | arret maladie | arret travail
+        accident_travail | accident travail
+        service_client | service client | service clients | service clientele
+        espace_client | espace client | espace personnel
+        en_ligne
+        important | importante
+        necessaire
+        different | differente | differents | differentes | difference
+        nouveau | nouvelle | nouveaux | nouvelles
+        ancien | ancienne | anciens | anciennes
+        eleve | elevee
+        rapide | rapidement | vite
+        facile | facilement | simplement
+        payement | paiement | payements
+        adresse | adresses
+        condition | conditions
+        plafond | plafonds
+        voyant | voyants
+        reclamation | reclamations
+        historique
+        photocopie | copie | copies
+        duplicata
+        attestation | attestations
+        certificat | certificats
+        visiteur | visiteurs
+        stagiaire | stagiaires | stage
+        apprenti | apprentis | apprentissage
+        alternance | alternant | alternants
         """,
     antonyms="""
         ouvrir | fermer
@@ -479,6 +787,56 @@ LEXICON_FR = LexiconData(
         pere | mere
         fils | fille
         frere | soeur
+        afficher | masquer
+        montrer | cacher
+        verrouiller | deverrouiller
+        allumer | eteindre
+        chiffrer | dechiffrer
+        coder | decoder
+        abonner | desabonner
+        inscrire | desinscrire
+        adherer | quitter
+        embarquer | debarquer
+        charger | decharger
+        brancher | debrancher
+        monter | demonter
+        legal | illegal
+        complet | incomplet
+        positif | negatif
+        actif | inactif
+        national | international
+        ancien | nouveau
+        facile | difficile
+        rapide | lent
+        chaud | froid
+        plein | vide
+        lourd | leger
+        riche | pauvre
+        jeune | vieux
+        client | fournisseur
+        medecin | patient
+        vente | achat
+        envoi | reception
+        aller | retour
+        tot | tard
+        meilleur | pire
+        proche | loin
+        sur | dangereux
+        reussite | echec
+        reussir | echouer
+        succes | echec
+        elargir | reduire
+        augmenter | reduire
+        prolonger | raccourcir
+        autoriser | bloquer
+        demander | repondre
+        question | reponse
+        permanent | temporaire
+        definitif | provisoire
+        volontaire | involontaire
+        direct | indirect
+        individuel | collectif
+        titulaire | contractuel
         """,
     negative_prefixes=("in", "im", "il", "ir", "des", "de", "dis", "anti", "a", "mal", "non"),
     answers_in_kind={
@@ -495,9 +853,15 @@ LEXICON_FR = LexiconData(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
+    not_slips=words("pedant mache enter marie maire fair dans donc cour court mont sot sort"),
+    linking=words("de d du des la le l les au aux a en et"),
+    weak=words("obtenir avoir remplir disposer posseder disponible figurer apparaitre"),
     lookalikes=words(
         "prescription proscription infraction effraction allocation allocution collision collusion conversion "
         "conversation eruption irruption evocation revocation affection infection adoption adaptation "
+        "poison poisson desert dessert cousin coussin base basse ruse russe baiser baisser conte compte comte signe singe "
+        "maire marie mairie salaire salarie marin martin poste posture loyer loyal vision version parti partie mission "
+        "emission omission admission demission remission cotisation "
         "acception acceptation inclinaison inclination attention intention"
     ),
 )

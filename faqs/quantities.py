@@ -52,6 +52,34 @@ for _names, _unit, _factor in (
     ("ml millilitre millilitres", "litre", 0.001),
     ("go gb giga gigas gigabyte gigabytes", "gigabyte", 1),
     ("mo mb mega megas megabyte megabytes", "gigabyte", 0.001),
+    ("terabyte terabytes teraoctet teraoctets tera", "gigabyte", 1000),
+    ("ko kilooctet kilooctets kilobyte kilobytes", "gigabyte", 1e-6),
+    ("gigabit gigabits gbit gbits gbps", "gigabit", 1),
+    ("megabit megabits mbit mbits mbps", "gigabit", 0.001),
+    ("kilobit kilobits kbit kbits kbps", "gigabit", 1e-6),
+    ("terabit terabits", "gigabit", 1000),
+    ("lb lbs", "pound_weight", 1),
+    ("ounce ounces oz", "ounce", 1),
+    ("inch inches", "inch", 1),
+    ("feet ft", "foot", 1),
+    ("yard yards", "yard", 1),
+    ("gallon gallons", "gallon", 1),
+    ("acre acres", "acre", 1),
+    ("hectare hectares", "hectare", 1),
+    ("cl centilitre centilitres", "litre", 0.01),
+    ("kwh kilowattheure kilowattheures", "kwh", 1),
+    ("mwh", "kwh", 1000),
+    ("kw kilowatt kilowatts", "watt", 1000),
+    ("watt watts w", "watt", 1),
+    ("volt volts", "volt", 1),
+    ("ampere amperes", "ampere", 1),
+    ("centime centimes", "euro", 0.01),
+    ("pence penny", "pound", 0.01),
+    ("franc francs chf", "franc", 1),
+    ("yen yens", "yen", 1),
+    ("siecle siecles century centuries", "month", 1200),
+    ("decennie decennies decade decades", "month", 120),
+    ("millisecond milliseconds milliseconde millisecondes ms", "hour", 1 / 3_600_000),
     ("degre degres degree degrees °c °", "degree", 1),
 ):
     for _name in _names.split():
@@ -70,6 +98,23 @@ _ORDINALS = {
     "sixieme": 6, "first": 1, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "second": 2, "seconde": 2,
 }  # fmt: skip
 
+_OMITTED = frozenset(("", "euro", "dollar", "pound", "hour", "degree"))
+_CURRENCIES = frozenset("€ euro euros eur $ dollar dollars usd £ pound pounds gbp".split())
+_MONEY_SCALES = {"k": 1e3, "m": 1e6, "md": 1e9, "bn": 1e9}
+#: « un quart de mon salaire » is 25 %, « un quart d'heure » 15 minutes.
+_FRACTIONS = (
+    (re.compile(r"\b(?:un )?quart d.heure\b|\ba quarter of an hour\b"), "15 minutes"),
+    (re.compile(r"\b(?:une )?demie?[- ]heure\b|\bhalf an hour\b"), "30 minutes"),
+    (re.compile(r"\btrois quarts d.heure\b|\bthree quarters of an hour\b"), "45 minutes"),
+    (re.compile(r"\bune heure et demie\b|\ban hour and a half\b"), "90 minutes"),
+    (re.compile(r"\b(?:un an|une annee) et demie?\b|\ba year and a half\b"), "18 mois"),
+    (re.compile(r"\btrois quarts (?=d[eu' ])|\bthree quarters of\b"), "75 % "),
+    (re.compile(r"\bun quart (?=d[eu' ])|\ba quarter of\b"), "25 % "),
+    (re.compile(r"\bla moitie (?=d[eu' ])|\bhalf (?:of )?(?=my|the|his|her|our)"), "50 % "),
+    (re.compile(r"\b(?:la )?quinzaine(?: de)? jours\b"), "15 jours"),
+)
+_MONTH_YEAR = re.compile(r"(?<![\d/])(0?[1-9]|1[0-2])/((?:19|20)\d\d)\b")
+_ISO_DATE = re.compile(r"\b((?:19|20)\d\d)-(0[1-9]|1[0-2])-([0-2]\d|3[01])\b")
 _GROUPED = re.compile(r"(?<![\w.,])(\d{1,3})((?:[ \u00a0\u202f.,]\d{3})+)(?![\d])(?!,\d)")
 _DATE = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.](\d{2,4})\b")
 _CLOCK = re.compile(
@@ -101,12 +146,18 @@ class Quantity:
     def matches(self, other: "Quantity") -> bool:
         if self.unit == other.unit:
             return abs(self.value - other.value) < 1e-9 * max(1.0, abs(self.value))
-        return "" in (self.unit, other.unit) and self.raw == other.raw
+        # A unit may be left unsaid (« à 14 », « 500 »), but « 10 % » is never « 10 ».
+        units = {self.unit, other.unit}
+        return "" in units and units <= _OMITTED and self.raw == other.raw
 
 
 def prepare(text: str) -> str:
     """Make numbers one token each: thousands joined, units split off, dates and codes in one form."""
+    for pattern, replacement in _FRACTIONS:
+        text = pattern.sub(replacement, text)
+    text = _ISO_DATE.sub(r"\3/\2/\1", text)
     text = _DATE.sub(_spelled_date, text)
+    text = _MONTH_YEAR.sub(lambda m: f"{list(_MONTHS)[int(m[1]) - 1]} {m[2]}", text)
     text = _GROUPED.sub(lambda m: m[1] + re.sub(r"\D", "", m[2]), text)
     text = _CLOCK.sub(_hours, text)
     text = _SPOKEN.sub(lambda m: "12 h" if m[1] in ("midi", "noon", "midday") else "0 h", text)
@@ -176,6 +227,9 @@ def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
     if value is None:
         return None
     unit, factor = _UNITS.get(symbol, ("", 1.0))
+    scale = _MONEY_SCALES.get(items[end]) if end < len(items) else None
+    if scale and (symbol or (end + 1 < len(items) and items[end + 1] in _CURRENCIES)):
+        value, end = value * scale, end + 1
     if not unit and end < len(items) and items[end] in _UNITS:
         unit, factor = _UNITS[items[end]]
         end += 1

@@ -18,7 +18,7 @@ _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
 _MAX_CHARACTERS = 2_000
 _PUNCTUATION = frozenset(",:;.?!")
-_CLAUSE = re.compile(r"[,:;.!?]+")
+_CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = (
     (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
     (re.compile(r"\bwon't\b"), "will not"),
@@ -48,7 +48,20 @@ _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
 #: A lone capital inside a sentence is a name (« permis A »), not an article.
 _LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+_PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
+#: « les bureaux ferment-ils », not « rendez-vous ».
+_INVERSION = re.compile(
+    r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
+)
+#: Without its accent « où » would read as « ou ».
+_WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 _GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
+#: Only their capitals tell bits from bytes, and a terabyte from the word "to".
+_DATA_UNITS = re.compile(r"(\d) ?(Kb|Mb|Gb|Tb|kb|To|TB)(?:it|its|ps)?(?![A-Za-z])")
+_DATA_NAMES = {
+    "Kb": "kilobit", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit", "To": "terabyte", "TB": "terabyte",
+}  # fmt: skip
+_NUMERO = re.compile(r"\bn ?° ?")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
 
@@ -66,6 +79,8 @@ class Item:
     is_noun: bool = False
     is_name: bool = False
     quantity: Quantity | None = None
+    #: "my" and « mon » against "your" and « votre ».
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,11 @@ class Reading:
     #: The concept that a lone negation bears on.
     negated: str
     person: str
+    #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
+    act: str = ""
+    is_passive: bool = False
+    #: « vous », "you": whose things « vos » and "your" are is then open.
+    addresses: bool = False
 
 
 def language_of(text: str) -> str:
@@ -109,6 +129,8 @@ def read_question(text: str, language: str) -> Reading:
     names = _names(text, lexicon)
     plain = _plain(text, language, lexicon)
     kind = _kind(plain, lexicon)
+    if kind is Kind.NONE and language == "fr" and _INVERSION.search(_fold(text)):
+        kind = Kind.YES_NO
     words = tokens(plain)
     items = _items(words, names, kind, lexicon)
     negations, negated = _negations(words, items, lexicon)
@@ -121,10 +143,15 @@ def read_question(text: str, language: str) -> Reading:
         negations=negations,
         negated=negated,
         person=_person(words, lexicon),
+        act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
+        is_passive=not _PASSIVE.isdisjoint(words),
+        addresses=not lexicon.data.addressees.isdisjoint(words),
     )
 
 
 def _fold(text: str) -> str:
+    if text.isascii():
+        return text.casefold()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
     return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("œ", "oe")
 
@@ -160,9 +187,11 @@ def _without_gloss(text: str) -> str:
 
 
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
-    text = _BORN.sub("naitre", text) if language == "fr" else text
+    text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
+    if language == "fr":
+        text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
-    text = prepare(_signs(_fold(text)))
+    text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
     if language == "en":
         text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
         for pattern, replacement in _CONTRACTIONS:
@@ -171,7 +200,8 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
     text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
     text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
-    text = re.sub(r"\s+", " ", text).strip()
+    slips = lexicon.slips
+    text = " ".join(slips.get(word, word) for word in text.split())
     for pattern, replacement in lexicon.rewrites:
         text = pattern.sub(replacement, text)
     return re.sub(r"\s+", " ", text).strip()
@@ -203,8 +233,12 @@ def _modality(plain: str, lexicon: Lexicon) -> Modality | None:
 
 
 def _tense(plain: str, lexicon: Lexicon) -> str:
+    if lexicon.imperfect.search(plain):
+        return "imperfect"
     if lexicon.past.search(plain):
         return "past"
+    if lexicon.future.search(plain):
+        return "future"
     return "present" if lexicon.present.search(plain) else ""
 
 
@@ -239,12 +273,19 @@ def _items(
             if not concept:
                 before = before.after(words[start], lexicon)
                 continue
+            if concept in lexicon.counters and (position in spans or _is_code(words, position)):
+                continue
             if concept not in consumed:
                 text = " ".join(words[start:position])
                 named = not names.isdisjoint(words[start:position])
                 items.append((start, before.item(concept, text, is_name=named)))
         before = _Before()
     return items
+
+
+def _is_code(words: list[str], position: int) -> bool:
+    """« numéro 48213 », "form S1106": the word before says nothing that the code does not."""
+    return position < len(words) and any(letter.isdigit() for letter in words[position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +296,17 @@ class _Before:
     opens: bool = False
     starts_clause: bool = False
     is_noun: bool = False
+    owner: str = ""
 
     def after(self, word: str, lexicon: Lexicon) -> "_Before":
         if word in _PUNCTUATION:
             return _Before(opens=True, starts_clause=True)
         is_noun = self.is_noun or word in lexicon.data.determiners
+        owner = lexicon.owners.get(word, self.owner)
         marker = lexicon.markers.get(word)
         if marker is None:
-            return replace(self, is_noun=is_noun)
-        return _Before(marker, True, self.starts_clause, is_noun)
+            return replace(self, is_noun=is_noun, owner=owner)
+        return _Before(marker, True, self.starts_clause, is_noun, owner)
 
     def item(
         self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None
@@ -277,6 +320,7 @@ class _Before:
             is_noun=self.is_noun or is_name,
             is_name=is_name,
             quantity=quantity,
+            owner=self.owner,
         )
 
 
@@ -288,13 +332,9 @@ def _concept(
     lexicon: Lexicon,
 ) -> tuple[int, str]:
     """The longest known phrase at `start`, else the word's stem; an empty concept for words without content."""
-    for length in range(min(lexicon.longest_phrase, len(words) - start), 1, -1):
-        window = words[start : start + length]
-        if any(start + i in spans for i in range(length)):
-            continue
-        concept = lexicon.phrases.get(tuple(lexicon.stem(word) for word in window))
-        if concept:
-            return start + length, concept
+    found = _phrase(words, start, spans, lexicon)
+    if found:
+        return found
     word = words[start]
     if word in _PUNCTUATION or not (word[0].isalnum()):
         return start + 1, ""
@@ -309,9 +349,35 @@ def _concept(
     return start + 1, lexicon.concept((word,))
 
 
+def _phrase(
+    words: list[str], start: int, spans: dict[int, tuple[int, Quantity]], lexicon: Lexicon
+) -> tuple[int, str] | None:
+    """The longest phrase of the lexicon at `start`, read across linking words."""
+    lengths = lexicon.phrase_lengths.get(lexicon.stem(words[start]))
+    if not lengths:
+        return None
+    stems, ends = [lexicon.stem(words[start])], [start + 1]
+    position = start + 1
+    while position < len(words) and len(stems) < lengths[0]:
+        word = words[position]
+        if position in spans or word in _PUNCTUATION:
+            break
+        position += 1
+        if word not in lexicon.data.linking:
+            stems.append(lexicon.stem(word))
+            ends.append(position)
+    for length in lengths:
+        if length <= len(stems) and (concept := lexicon.phrases.get(tuple(stems[:length]))):
+            return ends[length - 1], concept
+    return None
+
+
 def _is_named(word: str, names: frozenset[str]) -> bool:
     # Titles capitalise small words too; only short acronyms such as IT, US and WHO are worth telling apart.
-    return word in names and word in {"it", "us", "who", "un", "an", "am"}
+    return word in names and word in _ACRONYMS
+
+
+_ACRONYMS = frozenset("it us who un an am ds dc ac pr qd ou".split())
 
 
 def _is_letter_word(word: str, lexicon: Lexicon) -> bool:

@@ -284,3 +284,60 @@ class VectorPoint(models.Model):
 
     def __str__(self) -> str:
         return str(self.point_id)
+
+
+class ThresholdCalibration(models.Model):
+    """Thresholds measured on labelled pairs for one embedding model, over its shipped profile.
+
+    `index` is an agent's identifier, or empty for every agent. An empty threshold: none kept within the budget, that
+    exit stays off. The figures are those at the direct threshold, second key included.
+    """
+
+    model = models.CharField(_("modèle d’embedding"), max_length=200)
+    index = models.CharField(_("index"), max_length=80, blank=True, default="")
+    direct_answer = models.FloatField(_("seuil de réponse directe"), null=True, blank=True)
+    memory = models.FloatField(_("seuil de la mémoire"), null=True, blank=True)
+    budget = models.FloatField(_("part d’erreurs admise"))
+    hits = models.PositiveIntegerField(_("bonnes réponses données"))
+    same_pairs = models.PositiveIntegerField(_("paires de même réponse"))
+    false_hits = models.PositiveIntegerField(_("mauvaises réponses données"))
+    different_pairs = models.PositiveIntegerField(_("paires de réponse différente"))
+    source = models.CharField(_("source"), max_length=250)
+    created_at = models.DateTimeField(_("calibré le"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("calibrage")
+        verbose_name_plural = _("calibrages")
+        ordering: ClassVar = ["model", "index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["model", "index"], name="one_calibration_per_index")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.index}".strip()
+
+
+class PairVerdict(models.Model):
+    """Staff's word on two questions: does one answer do for both? What `calibrate_thresholds --verdicts` learns from."""
+
+    stored = models.TextField(_("question enregistrée"), max_length=2_000)
+    asked = models.TextField(_("question posée"), max_length=2_000)
+    same_answer = models.BooleanField(_("même réponse"))
+    index = models.CharField(_("index"), max_length=80, blank=True, default="")
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("décidé par"),
+    )
+    created_at = models.DateTimeField(_("décidé le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("verdict sur une paire")
+        verbose_name_plural = _("verdicts sur des paires")
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.stored[:60]} · {self.asked[:60]}"

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from agents.effective import EffectiveConfig
-from agents.models import IndexingMethod
+from agents.effective import EffectiveConfig, agent_setting
+from agents.models import Agent, IndexingMethod, RuntimeSettings
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
@@ -104,7 +104,7 @@ def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
 
 def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
     """A level's own threshold, else the measured profile of the embedding model, else off."""
-    profile = threshold_profile(model)
+    profile = threshold_profile(model, config.agent_slug)
     direct, guard = config.direct_answer_threshold, config.guard_rail_threshold
     guard_questions = guard
     if profile is not None and direct is None:
@@ -116,6 +116,19 @@ def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
         guard_rail=guard,
         guard_rail_questions=guard if guard_questions is None else guard_questions,
     )
+
+
+def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
+    """The similarity from which a direct answer leaves, for work outside a turn; nothing when it is off."""
+    site = RuntimeSettings.load()
+    enabled = agent_setting(agent, "direct_answers") if agent else site.direct_answers
+    threshold = (
+        agent_setting(agent, "direct_answer_threshold") if agent else site.direct_answer_threshold
+    )
+    if threshold is None:
+        profile = threshold_profile(model, agent.slug if agent else "")
+        threshold = None if profile is None else profile.direct_answer
+    return float(threshold) if enabled and threshold is not None else None
 
 
 def search(

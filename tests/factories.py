@@ -12,7 +12,7 @@ from agents.effective import EffectiveConfig, effective_config
 from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.models import Document
+from knowledge.models import Document, ThresholdCalibration
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -93,3 +93,18 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
         conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
     )
     return turn
+
+
+def make_calibration(**overrides: Any) -> ThresholdCalibration:
+    defaults: dict[str, Any] = {
+        "model": f"model-{uuid.uuid4().hex[:8]}",
+        "direct_answer": 0.7,
+        "memory": 0.7,
+        "budget": 0.02,
+        "hits": 60,
+        "same_pairs": 100,
+        "false_hits": 1,
+        "different_pairs": 100,
+        "source": "pairs.jsonl",
+    }
+    return ThresholdCalibration.objects.create(**{**defaults, **overrides})

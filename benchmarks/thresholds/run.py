@@ -42,6 +42,10 @@ PAIR_FILES = {
     "pairs_en_dev": DATA / "pairs_en_dev.jsonl",
     "checklist_pairs_dev": DATA / "checklist_pairs_dev.jsonl",
     "pairs_fr": ROOT / "tests" / "pairs_fr.jsonl",
+    "fr_dev": ROOT / "tests" / "pairs" / "fr_dev.jsonl",
+    "en_dev": ROOT / "tests" / "pairs" / "en_dev.jsonl",
+    "fr_heldout": ROOT / "tests" / "pairs" / "fr_heldout.jsonl",
+    "en_heldout": ROOT / "tests" / "pairs" / "en_heldout.jsonl",
 }
 PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
 GUARD_STEPS = tuple(round(0.05 + step / 200, 3) for step in range(190))

@@ -29,6 +29,8 @@ from tests.factories import (
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
+#: Differs from a stored question by one plain word that no rule explains.
+VERIFIABLE = "Combien coûte la carte de lecteur plastifiée ?"
 FAR = "xylophone zygote kiwi ?"
 
 
@@ -130,6 +132,24 @@ class PathTests(TestCase):
         result, _ = await ask(self.deployment, question)
         assert self.steps(result)["direct_answer"] == "second_key_refused"
         assert result.answer.source != AnswerSource.DIRECT_QA
+
+    async def test_shadow_mode_traces_a_direct_answer_and_does_not_give_it(self) -> None:
+        await in_database(Deployment.objects.update, config_overlay={"shadow_mode": True})
+        result, _ = await ask(self.deployment, KNOWN)
+        assert self.steps(result)["direct_answer"] == "shadow"
+        assert result.answer.source == AnswerSource.EXTRACTIVE
+
+    async def test_verifier_lets_a_refused_paraphrase_out(self) -> None:
+        await in_database(Deployment.objects.update, config_overlay={"verify_answers": True})
+        with scripted('{"same_answer": true}'):
+            result, _ = await ask(self.deployment, VERIFIABLE)
+            model().assert_exhausted()
+        assert self.steps(result)["direct_answer"] == "verified"
+        assert result.answer.source == AnswerSource.DIRECT_QA
+
+    async def test_verifier_is_off_by_default(self) -> None:
+        result, _ = await ask(self.deployment, VERIFIABLE)
+        assert self.steps(result)["direct_answer"] == "second_key_refused"
 
     async def test_follow_up_never_gets_a_direct_answer(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)

@@ -1,6 +1,8 @@
 """Threshold profiles: intervals are right, known models have one, and USE keeps its promise on the French pairs."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faqs.agreement import compare_questions
-from knowledge.calibration import Rate, known_models, threshold_profile
+from knowledge.calibration import (
+    Calibrated,
+    Rate,
+    known_models,
+    threshold_profile,
+    use_calibrations,
+)
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 
@@ -47,7 +55,9 @@ def test_openai_profile_keeps_the_seeds_values() -> None:
 def test_profiles_are_complete_and_ordered(model: str) -> None:
     profile = threshold_profile(model)
     assert profile is not None
-    assert 0 < profile.guard_rail <= profile.memory <= profile.direct_answer <= 1
+    thresholds = (profile.guard_rail, profile.memory, profile.direct_answer)
+    assert list(thresholds) == sorted(value for value in thresholds if value is not None)
+    assert all(value is not None and 0 < value <= 1 for value in thresholds)
     rates = (profile.direct_hit, profile.direct_false_hit, profile.guard_pass)
     assert all((rate is not None) == profile.measured for rate in rates)
     assert profile.source
@@ -57,6 +67,7 @@ def test_use_serves_no_more_wrong_answers_than_its_profile_says() -> None:
     profile = threshold_profile(USE)
     assert profile is not None
     assert profile.direct_false_hit is not None
+    assert profile.memory is not None
     traps = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     traps = [pair for pair in traps if not pair["same_answer"]]
     model = UniversalSentenceEncoder()
@@ -67,3 +78,48 @@ def test_use_serves_no_more_wrong_answers_than_its_profile_says() -> None:
         if cosine >= profile.memory and compare_questions(pair["a"], pair["b"]).agrees
     ]
     assert len(served) / len(traps) <= profile.direct_false_hit.high
+
+
+def _calibrated(index: str = "", threshold: float | None = 0.7) -> Calibrated:
+    return Calibrated(
+        model="hashing",
+        index=index,
+        direct_answer=threshold,
+        memory=threshold,
+        source="pairs.jsonl",
+        hit=Rate(60, 100),
+        false_hit=Rate(1, 100),
+    )
+
+
+@pytest.fixture
+def _shipped_profiles_after() -> Iterator[None]:
+    yield
+    use_calibrations(())
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_a_calibration_stands_over_the_shipped_profile() -> None:
+    use_calibrations([replace(_calibrated(), model=USE)])
+    profile = threshold_profile(USE)
+    assert profile is not None
+    assert (profile.direct_answer, profile.memory) == (0.7, 0.7)
+    assert profile.guard_rail == 0.17
+    assert profile.source == "pairs.jsonl"
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_a_calibrated_model_has_no_guard_rail_of_its_own() -> None:
+    use_calibrations([_calibrated()])
+    profile = threshold_profile("hashing")
+    assert profile is not None
+    assert profile.guard_rail is None
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_the_calibration_of_an_index_wins_over_the_models() -> None:
+    use_calibrations([_calibrated(), _calibrated("library", None)])
+    own, other = threshold_profile("hashing", "library"), threshold_profile("hashing", "town")
+    assert own is not None
+    assert other is not None
+    assert (own.direct_answer, other.direct_answer) == (None, 0.7)

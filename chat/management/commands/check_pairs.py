@@ -1,0 +1,89 @@
+"""`check_pairs FILE.jsonl`: would an answer stored for `a` be served to `b`?"""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from agents.effective import agent_setting
+from agents.models import Agent
+from chat.quality.pairs import check_pairs, read_pairs, summarise
+from faqs.verifier import ModelVerifier, configured_verifier
+from knowledge.calibrated import load_calibrations
+from knowledge.embeddings.base import embedder
+from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
+from knowledge.search import serving_threshold
+
+
+class Command(BaseCommand):
+    help = "Run a file of question pairs through both keys, as a direct answer would be."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", metavar="FILE.jsonl", type=Path)
+        parser.add_argument("--agent", help="with this agent's threshold; default: the site's")
+        parser.add_argument(
+            "--verifier", action="store_true", help="with the language model behind the second key"
+        )
+        parser.add_argument("--threshold", type=float, help="this similarity instead")
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        agent = agent_named(options["agent"]) if options["agent"] else None
+        with errors_to_terminal():
+            pairs = read_pairs(options["file"])
+            load_calibrations()
+            model = embedder()
+            threshold = options["threshold"]
+            if threshold is None:
+                threshold = serving_threshold(agent, model=model.recipe.model)
+            checked = list(
+                tqdm(
+                    check_pairs(
+                        pairs,
+                        embedder=model,
+                        threshold=threshold,
+                        verifier=_verifier(options["verifier"], agent),
+                    ),
+                    total=len(pairs),
+                    unit="pair",
+                    file=sys.stderr,
+                    dynamic_ncols=True,
+                )
+            )
+        summary = summarise(checked)
+        if options["json"]:
+            print_json(
+                self.stdout,
+                {
+                    "rows": [each.as_json() for each in checked],
+                    "summary": summary["by_category"],
+                    "all": summary["all"],
+                    "model": model.recipe.model,
+                    "threshold": threshold,
+                },
+            )
+            return
+        if threshold is None:
+            self.stderr.write(
+                f"{model.recipe.model} has no thresholds: nothing is served. "
+                "Run: manage.py calibrate_thresholds --pairs FILE.jsonl"
+            )
+        for name, figures in {**summary["by_category"], "all": summary["all"]}.items():
+            self.stdout.write(
+                f"{name or '-'}: {figures['hits']}/{figures['same_answer']} served, "
+                f"{figures['false_hits']}/{figures['different_answer']} wrongly"
+            )
+
+
+def _verifier(wanted: bool, agent: Agent | None) -> ModelVerifier | None:
+    if not wanted:
+        return None
+    verifier = configured_verifier(llm_model=agent_setting(agent, "llm_model") if agent else "")
+    if verifier is None:
+        raise CommandError(
+            "There is no language model to verify with: set OPENAI_API_KEY or OPENAI_BASE_URL."
+        )
+    return verifier

@@ -1,0 +1,72 @@
+"""Would a stored answer be given to this question? The one place where both keys turn.
+
+The first key is the cosine of the two questions, the second `faqs.agreement`; behind it a model may be asked
+(`faqs.verifier`). Everything that lets a stored answer out calls `would_serve`, and so do `check_pairs` and
+`calibrate_thresholds`: what is measured is what serves. Pure without a verifier; with one, it waits for the network and
+belongs in a thread.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from faqs.agreement import compare_questions
+
+
+class Outcome(StrEnum):
+    """Names that stand in traces and in the output of `check_pairs`."""
+
+    SERVED = "served"
+    OFF = "off"
+    FOLLOW_UP = "follow_up"
+    BELOW_THRESHOLD = "below_threshold"
+    SECOND_KEY_REFUSED = "second_key_refused"
+
+
+class QuestionVerifier(Protocol):
+    """Asked only where nothing but unexplained words stands between the two questions."""
+
+    def confirms(self, stored: str, asked: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The decision; `reasons` says why not, « nombre : 2023 ≠ 2024 », and is empty when served."""
+
+    outcome: Outcome
+    score: float
+    reasons: tuple[str, ...] = ()
+    explanation: str = ""
+    verified: bool = False
+
+    @property
+    def served(self) -> bool:
+        return self.outcome is Outcome.SERVED
+
+
+def would_serve(
+    *,
+    stored: str,
+    asked: str,
+    score: float,
+    threshold: float | None,
+    is_follow_up: bool = False,
+    verifier: QuestionVerifier | None = None,
+) -> Serving:
+    """Both keys, cheapest first. `threshold` None is switched off; equal to the threshold is enough."""
+    if threshold is None:
+        return Serving(Outcome.OFF, score, ("off",))
+    if is_follow_up:
+        return Serving(Outcome.FOLLOW_UP, score, ("follow_up",))
+    if score < threshold:
+        return Serving(Outcome.BELOW_THRESHOLD, score, (f"{score:.3f} < {threshold:.3f}",))
+    agreement = compare_questions(stored, asked)
+    if agreement.agrees:
+        return Serving(Outcome.SERVED, score)
+    if (
+        verifier is not None
+        and agreement.is_open_to_verification
+        and verifier.confirms(stored, asked)
+    ):
+        return Serving(Outcome.SERVED, score, verified=True)
+    return Serving(Outcome.SECOND_KEY_REFUSED, score, agreement.reasons(), agreement.explain())
