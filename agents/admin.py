@@ -31,6 +31,16 @@ from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 #: How the settings are grouped on every page. A setting that is in no group lands in the last one.
 SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (_("Réponses directes"), ("direct_answers", "direct_answer_threshold")),
+    (
+        _("Mémoire"),
+        (
+            "memory",
+            "memory_threshold",
+            "memory_max_age_days",
+            "memory_auto_prune",
+            "memory_learning",
+        ),
+    ),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (
         _("Recherche"),

@@ -6,12 +6,14 @@ network. A dry run takes the same path and writes nothing.
 """
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils import translation
 from django.utils.translation import gettext as _
 
@@ -26,11 +28,20 @@ from chat.models import AnswerSource, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
-from chat.standalone import StandaloneQuestion, standalone_question
+from chat.standalone import StandaloneQuestion, follow_up_rule, standalone_question
 from chat.thread import Answer, Exchange, check_isolation, load_exchanges, save_exchange
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
+from faqs.learning import Lesson, reason_not_to_learn, remember_answer
+from faqs.recall import (
+    Lookup,
+    MemoryMark,
+    RecalledAnswer,
+    memory_mark,
+    memory_threshold,
+    recall_cached,
+)
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
     Passage,
@@ -41,8 +52,12 @@ from knowledge.search import (
     thresholds_for,
 )
 
+logger = logging.getLogger(__name__)
+
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
+#: The same for an answer from the memory: the agent that the question was routed to (seed 000, section 1).
+MEMORY_MODEL = "memory_guard"
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -67,6 +82,16 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
+    learning: "Learning | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the memory is given once the turn is saved, and under which settings."""
+
+    lesson: Lesson
+    mode: str
+    max_age_days: int
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
@@ -88,12 +113,13 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
             raise
         finally:
             await _uncancelled(_finish(request, result, emit))
+    await _learn(request, result)
     return result
 
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    config, history = await in_database(_load_context, request)
+    config, history, mark = await in_database(_load_context, request)
     trace.step("receive", "loaded", detail=f"{len(history)}")
 
     asked = standalone_question(request.question, history[-1].question if history else "")
@@ -102,6 +128,10 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     model = embedder()
     vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
+
+    recalled = await _recall(request, config, mark, asked, model, vector, trace)
+    if recalled is not None:
+        return await _answer_from_memory(recalled, answer, emit)
 
     found = await _search(config, model, vector)
     thresholds = thresholds_for(config, model=model.recipe.model)
@@ -146,16 +176,66 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         )
         answer.llm_calls += 1
         trace.step("title", "written" if answer.title else "kept")
+    result.learning = _lesson(request, config, asked, history, model, vector, answer, trace)
 
 
-def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange]]:
-    deployment = Deployment.objects.select_related("agent").get(pk=request.deployment_id)
-    config = effective_config(deployment)
+def _load_context(
+    request: TurnRequest,
+) -> tuple[EffectiveConfig, list[Exchange], MemoryMark | None]:
+    # The memory's mark comes in the deployment's own row: an empty memory costs no query.
+    deployment = Deployment.objects.select_related("agent", "memory").get(pk=request.deployment_id)
+    config, mark = effective_config(deployment), memory_mark(deployment)
     if request.conversation_id is None or request.is_first:
-        return config, []
+        return config, [], mark
     # One exchange at least, whatever the prompt gets: a follow-up leans on it.
     limit = max(config.context_exchanges, 1)
-    return config, load_exchanges(conversation_id=request.conversation_id, limit=limit)
+    return config, load_exchanges(conversation_id=request.conversation_id, limit=limit), mark
+
+
+async def _recall(
+    request: TurnRequest,
+    config: EffectiveConfig,
+    mark: MemoryMark | None,
+    asked: StandaloneQuestion,
+    model: Embedder,
+    vector: Vectors,
+    trace: Trace,
+) -> RecalledAnswer | None:
+    """The memory guard. Where there is nothing to look at, nothing is awaited."""
+    threshold = memory_threshold(config, model=model.recipe.model)
+    if asked.is_follow_up or threshold is None or mark is None:
+        trace.step(
+            "memory_guard",
+            "follow_up" if asked.is_follow_up else "off" if threshold is None else "empty",
+            threshold=threshold,
+        )
+        return None
+    lookup = Lookup(
+        question=asked.text,
+        threshold=threshold,
+        max_age_days=config.memory_max_age_days,
+        auto_prune=config.memory_auto_prune,
+        writes=request.turn_id is not None,
+    )
+    found = await in_database(recall_cached, mark, lookup, vector=vector, recipe=model.recipe)
+    served = [found.answer.question] if found.answer is not None else []
+    # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
+    trace.step(
+        "memory_guard",
+        "respond_from_memory" if served else "refused" if found.refused else "no_candidate",
+        score=found.best_score,
+        threshold=threshold,
+        detail="\n".join([*served, *map(str, found.refused)]),
+    )
+    return found.answer
+
+
+async def _answer_from_memory(recalled: RecalledAnswer, answer: Answer, emit: Emit) -> None:
+    answer.source, answer.model = AnswerSource.MEMORY_GUARD, MEMORY_MODEL
+    answer.score = recalled.score
+    answer.sources = recalled.sources
+    await emit(Sources(answer.sources))
+    await _emit_whole(recalled.text, answer, emit)
 
 
 async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> SearchResult:
@@ -263,6 +343,54 @@ async def _generate(
             pieces.append(tail)
             await emit(Delta(tail))
         answer.text = "".join(pieces)
+
+
+def _lesson(
+    request: TurnRequest,
+    config: EffectiveConfig,
+    asked: StandaloneQuestion,
+    history: list[Exchange],
+    model: Embedder,
+    vector: Vectors,
+    answer: Answer,
+    trace: Trace,
+) -> Learning | None:
+    """The answer as a lesson for the memory, or the reason why it is none in the trace."""
+    lesson = Lesson(
+        deployment_id=config.deployment_id,
+        question=asked.text,
+        answer=answer.text,
+        vector=vector,
+        recipe=model.recipe,
+        sources=answer.sources,
+        language=request.language,
+        author=answer.model,
+        score=answer.best_score,
+        is_follow_up=asked.is_follow_up or bool(follow_up_rule(request.question)),
+        had_context=bool(history and config.context_exchanges),
+        source_turn=request.turn_id,
+    )
+    reason = reason_not_to_learn(lesson, config.memory_learning)
+    trace.step("learn", "not_kept" if reason else "kept", detail=reason)
+    if reason:
+        return None
+    return Learning(lesson, config.memory_learning, config.memory_max_age_days)
+
+
+async def _learn(request: TurnRequest, result: TurnResult) -> None:
+    """After the answer was shown and saved; an entry that cannot be written costs nobody an answer."""
+    learning = result.learning
+    if learning is None or request.turn_id is None or result.status is not TurnStatus.DONE:
+        return
+    try:
+        await in_database(
+            remember_answer,
+            learning.lesson,
+            mode=learning.mode,
+            max_age_days=learning.max_age_days,
+        )
+    except DatabaseError:
+        logger.exception("answer not remembered round_id=%s", request.turn_id)
 
 
 async def _emit_whole(text: str, answer: Answer, emit: Emit) -> None:

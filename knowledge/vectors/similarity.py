@@ -164,6 +164,10 @@ class Matrix(Generic[K]):
         self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
 
     @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    @property
     def column_keys(self) -> tuple[str, ...]:
         return tuple(self._columns)
 
