@@ -2,16 +2,15 @@
 
 A similarity alone lets nothing out. The entries at or above the threshold are taken best first, the most recent of
 equals before the others; each must agree by the second key, and is then claimed on its row: one conditional update
-that counts the use and holds only while the entry is valid, young enough, unchanged since it was compared, its
-passages are what they were, and nobody reported this pair as wrong. Refusals come back with their reasons.
+that counts the use and holds only while the entry is the version that was compared and its passages are what they
+were. Refusals come back with their reasons.
 
 Synchronous, for the database bridge. Thresholds are inclusive.
 """
 
 import json
-import logging
-from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -21,19 +20,19 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from agents.effective import EffectiveConfig
-from agents.transactions import short_write
+from agents.transactions import single_write
 from faqs.agreement import compare_questions
 from faqs.memory.array import Held, MemoryMark, nearest_entries
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.entries import prune_expired, set_status
 from faqs.memory.keys import may_answer, normalised_question, question_hash
-from faqs.memory.origins import STALE
+from faqs.memory.origins import STALE, stale_entries
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 
-logger = logging.getLogger(__name__)
+_DAY = 86_400.0
 
 #: Why an entry near enough was not served.
 REFUSALS: dict[str, str | Promise] = {
@@ -48,23 +47,11 @@ REFUSALS: dict[str, str | Promise] = {
     "reported": gettext_lazy("signalée comme fausse pour cette question"),
 }
 
-_REPORTED = """
-EXISTS (
-    SELECT 1 FROM responses_wrong_pairs AS wrong
-    WHERE wrong.response_id = responses.id AND wrong.question_hash = %s
-    AND (wrong.answer_digest = '' OR wrong.answer_digest = MD5(responses.answer))
-)"""
-_CONDITIONS = f"""
-id = %s AND version = %s AND status = 'valid' AND confirmed_at >= %s
-AND (review_on IS NULL OR review_on >= %s) AND NOT {STALE} AND NOT {_REPORTED}"""
-_ANSWER = "answer, sources, metadata, language, created_at"
-_CLAIM = (
-    f"UPDATE responses SET usage_count = usage_count + %s WHERE {_CONDITIONS} RETURNING {_ANSWER}"  # noqa: S608
-)
-_READ = f"SELECT {_ANSWER} FROM responses WHERE {_CONDITIONS}"  # noqa: S608
-_DIAGNOSIS = f"""
-SELECT version = %s, status, confirmed_at >= %s, review_on IS NULL OR review_on >= %s, {STALE}, {_REPORTED}
-FROM responses WHERE id = %s"""  # noqa: S608
+#: The version says that the row is the one that was compared: its question, its status, its age, its reports.
+_CONDITIONS = f"id = %s AND version = %s AND status = 'valid' AND NOT {STALE}"
+# Constant texts: every value is a parameter.
+_CLAIM = f"UPDATE responses SET usage_count = usage_count + %s WHERE {_CONDITIONS} RETURNING answer, sources"  # noqa: S608
+_READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +86,6 @@ class RecalledAnswer:
     score: float
     text: str
     sources: list[dict[str, Any]]
-    metadata: dict[str, Any]
-    language: str
-    created_at: datetime | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +95,6 @@ class Recall:
     answer: RecalledAnswer | None = None
     refused: tuple[Verdict, ...] = ()
     best_score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A lookup at one point in time, in the database's own values."""
-
-    lookup: Lookup
-    audience: str
-    now: datetime = field(default_factory=timezone.now)
-
-    @property
-    def oldest(self) -> datetime:
-        return self.now - timedelta(days=self.lookup.max_age_days)
-
-    @property
-    def today(self) -> date:
-        return timezone.localdate(self.now)
-
-    def ages(self) -> tuple[Any, Any]:
-        return (
-            connection.ops.adapt_datetimefield_value(self.oldest),
-            connection.ops.adapt_datefield_value(self.today),
-        )
 
 
 def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
@@ -157,16 +118,17 @@ def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: R
         limit=settings.MEMORY_MAX_CANDIDATES,
         least=lookup.threshold,
     )
-    moment = _Moment(lookup, mark.audience)
-    if lookup.auto_prune and lookup.writes and nearest.oldest < moment.oldest.timestamp():
+    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
+    if not nearest.found:
+        return Recall()
     refused = []
     for held, score in nearest.found:
-        judged = _judge(held, score, moment)
+        judged = _judge(held, score, lookup, mark.audience)
         if isinstance(judged, RecalledAnswer):
             return Recall(judged, tuple(refused), score)
         refused.append(judged)
-    return Recall(None, tuple(refused), nearest.found[0][1] if nearest.found else None)
+    return Recall(None, tuple(refused), nearest.found[0][1])
 
 
 def examine_memory(
@@ -176,95 +138,82 @@ def examine_memory(
     if lookup.writes:
         raise ValueError("An examination writes nothing.")
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=None)
-    moment = _Moment(lookup, mark.audience)
     verdicts = []
     for held, score in nearest.found:
         if score < lookup.threshold:
             verdicts.append(_refused(held, score, "below_threshold"))
             continue
-        judged = _judge(held, score, moment)
+        judged = _judge(held, score, lookup, mark.audience)
         if isinstance(judged, RecalledAnswer):
             judged = Verdict(held.pk, held.question, score)
         verdicts.append(judged)
     return verdicts
 
 
-def _judge(held: Held, score: float, moment: _Moment) -> RecalledAnswer | Verdict:
-    if not may_answer(held.audience, moment.audience):
+def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledAnswer | Verdict:
+    asked = lookup.question
+    if not may_answer(held.audience, audience):
         return _refused(held, score, "audience")
-    if held.confirmed_at < moment.oldest.timestamp():
+    if held.confirmed_at < _oldest(lookup):
         return _refused(held, score, "expired")
-    asked = moment.lookup.question
-    if normalised_question(held.question) != normalised_question(asked):
+    if held.review_on is not None and held.review_on < timezone.localdate():
+        return _send_to_review(held, score, lookup, StatusReason.REVIEW_DUE)
+    if held.wrong and question_hash(asked) in held.wrong:
+        return _refused(held, score, "reported")
+    if held.question != asked and normalised_question(held.question) != normalised_question(asked):
         agreement = compare_questions(held.question, asked)
         if not agreement.agrees:
             return _refused(held, score, "second_key", agreement.explain())
-    row = _take(held, score, moment)
+    row = _take(held, score, lookup)
     if row is None:
-        return _refused(held, score, _diagnose(held, moment))
-    text, sources, metadata, language, created_at = row
+        return _why_not_taken(held, score, lookup)
+    text, sources = row
     return RecalledAnswer(
         entry_id=held.pk,
         question=held.question,
         score=score,
         text=text,
-        sources=_json(sources),
-        metadata=_json(metadata),
-        language=language,
-        created_at=created_at,
+        sources=json.loads(sources) if isinstance(sources, str) else sources,
     )
 
 
-def _take(held: Held, score: float, moment: _Moment) -> tuple[Any, ...] | None:
+def _oldest(lookup: Lookup) -> float:
+    return time.time() - lookup.max_age_days * _DAY
+
+
+def _take(held: Held, score: float, lookup: Lookup) -> tuple[Any, ...] | None:
     """The entry's answer if every condition holds on its row now; the use is counted in the same statement."""
-    conditions = (held.pk, held.version, *moment.ages(), question_hash(moment.lookup.question))
-    if not moment.lookup.writes:
+    if not lookup.writes:
         with connection.cursor() as cursor:
-            cursor.execute(_READ, conditions)
+            cursor.execute(_READ, (held.pk, held.version))
             found: tuple[Any, ...] | None = cursor.fetchone()
         return found
     uses = 2 if score >= settings.MEMORY_STRONG_SIMILARITY else 1
-    with short_write(), connection.cursor() as cursor:
-        cursor.execute(_CLAIM, (uses, *conditions))
+    with single_write(), connection.cursor() as cursor:
+        cursor.execute(_CLAIM, (uses, held.pk, held.version))
         # All of it: a statement that is not read to its end is not finished on SQLite.
         rows = cursor.fetchall()
     return rows[0] if rows else None
 
 
-def _diagnose(held: Held, moment: _Moment) -> str:
-    """Why the claim of an entry failed; what staff have to look at is moved to *to review*."""
-    asked = question_hash(moment.lookup.question)
-    with connection.cursor() as cursor:
-        cursor.execute(_DIAGNOSIS, (held.version, *moment.ages(), asked, held.pk))
-        row = cursor.fetchone()
-    if row is None:
-        return "not_valid"
-    same_version, status, young, unreviewed, stale, reported = row
-    if status != EntryStatus.VALID:
-        return "not_valid"
-    if stale:
-        _send_to_review(held, moment, StatusReason.CHUNK_CHANGED)
-        return "chunk_changed"
-    if not unreviewed:
-        _send_to_review(held, moment, StatusReason.REVIEW_DUE)
-        return "review_due"
-    if reported:
-        return "reported"
-    if not young:
-        return "expired"
-    return "changed" if not same_version else "not_valid"
+def _why_not_taken(held: Held, score: float, lookup: Lookup) -> Verdict:
+    """A passage changed, or the row did after it was compared."""
+    entry = CachedResponse.objects.filter(pk=held.pk)
+    current = entry.values_list("status", "version").first()
+    if current is None or current[0] != EntryStatus.VALID:
+        return _refused(held, score, "not_valid")
+    if stale_entries().filter(pk=held.pk).exists():
+        return _send_to_review(held, score, lookup, StatusReason.CHUNK_CHANGED)
+    return _refused(held, score, "changed")
 
 
-def _send_to_review(held: Held, moment: _Moment, reason: StatusReason) -> None:
-    if moment.lookup.writes:
+def _send_to_review(held: Held, score: float, lookup: Lookup, reason: StatusReason) -> Verdict:
+    if lookup.writes:
         entry = CachedResponse.objects.filter(pk=held.pk, status=EntryStatus.VALID)
         set_status(entry, EntryStatus.TO_REVIEW, reason)
+    return _refused(held, score, reason.value)
 
 
 def _refused(held: Held, score: float, reason: str, explanation: str = "") -> Verdict:
     words = explanation or str(REFUSALS[reason])
     return Verdict(held.pk, held.question, score, refusal=reason, explanation=words)
-
-
-def _json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value

@@ -11,18 +11,20 @@ import logging
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
+from django.db.models.functions import MD5
 
 from agents.models import Audience, Deployment
 from faqs.memory.keys import audience_key, recipe_key
-from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf
+from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 from knowledge.vectors.similarity import Matrix, Snapshot
@@ -33,6 +35,7 @@ logger = logging.getLogger(__name__)
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
 _NEVER = -1
+_NONE_WRONG: frozenset[str] = frozenset()
 _COLUMNS = (
     "pk",
     "version",
@@ -42,8 +45,10 @@ _COLUMNS = (
     "audience",
     "created_at",
     "confirmed_at",
+    "review_on",
     "embedding",
 )
+_EMBEDDING = _COLUMNS.index("embedding")
 
 #: Sorts equal similarities by the most recent entry first.
 EntryKey = tuple[int, int]
@@ -61,7 +66,10 @@ class MemoryMark:
 
 
 class Held(NamedTuple):
-    """What an array keeps of an entry beside its vector."""
+    """What an array keeps of an entry beside its vector: what is true of its row as long as the version is.
+
+    `wrong` are the questions that it was reported for, as `question_hash`.
+    """
 
     pk: int
     key: EntryKey
@@ -69,6 +77,8 @@ class Held(NamedTuple):
     question: str
     audience: str
     confirmed_at: float
+    review_on: date | None
+    wrong: frozenset[str]
 
 
 def memory_mark(deployment: Deployment) -> MemoryMark | None:
@@ -151,7 +161,7 @@ class _Array:
         servable = [row for row in rows if _is_servable(row, key)]
         changed = [*gone, *(row[0] for row in rows)]
         removed = [held.key for pk in changed if (held := self.held.pop(pk, None)) is not None]
-        self._put(servable, removed)
+        self._put(servable, removed, _wrong_questions(response_id__in=[row[0] for row in servable]))
         return True
 
     def _load(self, mark: MemoryMark, key: str) -> None:
@@ -160,20 +170,27 @@ class _Array:
         )
         self.matrix = Matrix(self.matrix.dimensions, capacity=rows.count())
         self.held = {}
+        wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
         batch: list[tuple[Any, ...]] = []
         for row in rows.values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH):
             batch.append(row)
             if len(batch) == _LOAD_BATCH:
-                self._put(batch, [])
+                self._put(batch, [], wrong)
                 batch = []
-        self._put(batch, [])
+        self._put(batch, [], wrong)
 
-    def _put(self, rows: Sequence[tuple[Any, ...]], removed: Iterable[EntryKey]) -> None:
+    def _put(
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        removed: Iterable[EntryKey],
+        wrong: Mapping[int, frozenset[str]],
+    ) -> None:
         dimensions = self.matrix.dimensions
         # A row whose vector was damaged from outside is left out rather than taken for another.
-        good = [row for row in rows if len(row[8]) == dimensions * _FLOAT32.itemsize]
-        fresh = [_held(row) for row in good]
-        vectors = np.frombuffer(b"".join(bytes(row[8]) for row in good), dtype=_FLOAT32)
+        size = dimensions * _FLOAT32.itemsize
+        good = [row for row in rows if len(row[_EMBEDDING]) == size]
+        fresh = [_held(row, wrong.get(row[0], _NONE_WRONG)) for row in good]
+        vectors = np.frombuffer(b"".join(row[_EMBEDDING] for row in good), dtype=_FLOAT32)
         self.matrix.apply(
             keys=[held.key for held in fresh],
             rows=vectors.reshape(len(good), dimensions),
@@ -200,11 +217,21 @@ def _is_servable(row: tuple[Any, ...], key: str) -> bool:
     return bool(row[2] == EntryStatus.VALID and row[3] == key)
 
 
-def _held(row: tuple[Any, ...]) -> Held:
-    pk, version, _status, _recipe, question, audience, created_at, confirmed_at, _vector = row
-    return Held(
-        pk, entry_key(pk, created_at), version, question, audience, confirmed_at.timestamp()
-    )
+def _held(row: tuple[Any, ...], wrong: frozenset[str]) -> Held:
+    pk, version, _status, _recipe, question, audience, created_at, confirmed_at, review_on, _ = row
+    key = entry_key(pk, created_at)
+    return Held(pk, key, version, question, audience, confirmed_at.timestamp(), review_on, wrong)
+
+
+def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:
+    """The questions that entries were reported for, unless the reported answer has been replaced since."""
+    still = Q(answer_digest="") | Q(answer_digest=MD5("response__answer"))
+    found: dict[int, set[str]] = {}
+    for pk, asked in WrongPair.objects.filter(still, **entries).values_list(
+        "response_id", "question_hash"
+    ):
+        found.setdefault(pk, set()).add(asked)
+    return {pk: frozenset(asked) for pk, asked in found.items()}
 
 
 def entry_key(pk: int, created_at: datetime) -> EntryKey:
@@ -289,5 +316,7 @@ class Uncommitted:
 
     @staticmethod
     def covers(shelf: uuid.UUID) -> bool:
+        if not connection.in_atomic_block:
+            return False
         hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
         return any(isinstance(hook[1], Uncommitted) and hook[1].shelf == shelf for hook in hooks)

@@ -8,6 +8,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agents.models import Audience
 from knowledge.embeddings.base import Recipe
@@ -36,6 +37,7 @@ def answer_digest(answer: str) -> str:
     return hashlib.md5(answer.encode(), usedforsecurity=False).hexdigest()
 
 
+@lru_cache(maxsize=64)
 def recipe_key(recipe: Recipe) -> str:
     """Vectors with the same key are comparable."""
     text = json.dumps(recipe.as_json(), sort_keys=True)

@@ -114,7 +114,9 @@ class Snapshot(Generic[K]):
         if limit <= 0 or not self.live:
             return []
         rows, scores = self._scores(vector, payload_filter)
-        near = _at_least_as_good(scores, limit)
+        near = _at_least_as_good(scores, limit, min_score)
+        if not len(near):
+            return []
         found = near if rows is None else rows[near]
         # Recomputed row by row in double precision: equal rows score equally wherever they stand.
         exact = np.einsum("ij,j->i", self.rows[found].astype(np.float64), vector.astype(np.float64))
@@ -261,8 +263,16 @@ class Matrix(Generic[K]):
         )
 
 
-def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores, and of all that may tie with the last of them."""
+def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
+    """The positions of the `limit` highest scores, and of all that may tie with the last of them.
+
+    Scores surely below `min_score` are left out first: few are above it, and ranking few is cheap.
+    """
+    if min_score is not None:
+        above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
+        if len(above) <= limit:
+            return above
+        return above[_at_least_as_good(scores[above], limit, None)]
     if len(scores) <= limit:
         return np.arange(len(scores))
     last = np.partition(scores, len(scores) - limit)[len(scores) - limit]

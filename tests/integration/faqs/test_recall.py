@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.models import Audience, Deployment
 from faqs.learning import report_wrong
-from faqs.memory.entries import set_status, validate_entries
+from faqs.memory.entries import edit_entry, set_status, validate_entries
 from faqs.memory.keys import audience_key, key_hash, may_answer, normalised_question
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.recall import (
@@ -261,7 +261,9 @@ class SeedSection5PolicyTests(TestCase):
         entry = make_entry(self.deployment)
         today = timezone.localdate()
         for on, served in ((today, True), (today - timedelta(days=1), False)):
-            CachedResponse.objects.update(review_on=on)
+            entry.refresh_from_db()
+            entry.review_on = on
+            edit_entry(entry)
             assert (recall(self.deployment, QUESTION).answer is not None) is served
         entry.refresh_from_db()
         assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "review_due")
@@ -419,7 +421,9 @@ class ReportTests(TestCase):
         report_wrong(entry_id=self.entry.pk, question=QUESTION)
         validate_entries(CachedResponse.objects.all())
         assert refusals(recall(self.deployment, QUESTION)) == ["reported"]
-        CachedResponse.objects.update(answer="De 10 heures à 19 heures.")
+        self.entry.refresh_from_db()
+        self.entry.answer = "De 10 heures à 19 heures."
+        edit_entry(self.entry)
         assert recall(self.deployment, QUESTION).answer is not None
 
     def test_report_of_an_entry_that_is_gone_says_so(self) -> None:
