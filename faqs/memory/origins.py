@@ -25,6 +25,10 @@ EXISTS (
 )"""
 
 
+#: The type of a source that is one of the answers of its passage, not the passage's text.
+_QA_PAIR = "qa_pair"
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A passage as an answer used it, still unchanged when it was looked up."""
@@ -56,8 +60,9 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
         text = source.get("text")
         if chunk is None:
             return None
-        with_units = source.get("type") == "qa_pair" or text != chunk.content
-        if with_units and all(unit.get("answer") != text for unit in chunk.knowledge_units):
+        with_units = source.get("type") == _QA_PAIR
+        used = [unit.get("answer") for unit in chunk.knowledge_units]
+        if text not in (used if with_units else [chunk.content]):
             return None
         mark = chunk.marks_units if with_units else chunk.marks_text
         origins[chunk.pk, with_units] = Origin(chunk.pk, with_units, mark)
