@@ -22,7 +22,8 @@ from django.utils.translation import gettext_lazy
 from agents.effective import EffectiveConfig
 from agents.transactions import single_write
 from faqs.agreement import compare_questions
-from faqs.memory.array import Held, MemoryMark, nearest_entries
+from faqs.memory.array import Held, nearest_entries
+from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.entries import prune_expired, set_status
 from faqs.memory.keys import may_answer, normalised_question, question_hash
@@ -122,7 +123,7 @@ def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: R
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:
         return Recall()
-    refused = []
+    refused: list[Verdict] = []
     for held, score in nearest.found:
         judged = _judge(held, score, lookup, mark.audience)
         if isinstance(judged, RecalledAnswer):

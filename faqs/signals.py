@@ -4,6 +4,7 @@ Serving never depends on it: whether an entry's passages are what they were is a
 entries to *to review*, once a transaction, after its commit.
 """
 
+from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
@@ -11,7 +12,8 @@ from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from faqs.memory.entries import record_deletions, review_stale, writing
+from agents.models import Deployment
+from faqs.memory.entries import record_deletions, review_other_agents, review_stale, writing
 from faqs.models import CachedResponse
 from knowledge.models import Chunk
 
@@ -56,6 +58,12 @@ def review_entries_of_deleted_chunk(instance: Chunk, **_kwargs: Any) -> None:
 def review_entries_of_changed_chunk(instance: Chunk, created: bool, **_kwargs: Any) -> None:
     if not created:
         _ChangedChunks.add(instance.pk)
+
+
+@receiver(post_save, sender=Deployment)
+def review_entries_of_another_agent(instance: Deployment, created: bool, **_kwargs: Any) -> None:
+    if not created:
+        transaction.on_commit(partial(review_other_agents, instance))
 
 
 @receiver(post_delete, sender=CachedResponse)

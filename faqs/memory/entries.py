@@ -192,6 +192,17 @@ def review_stale(chunk_ids: Iterable[int] | None = None) -> int:
     return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
 
+def review_other_agents(deployment: Deployment) -> int:
+    """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
+    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(
+        chunk__document__agent=deployment.agent_id
+    )
+    entries = CachedResponse.objects.filter(
+        pk__in=foreign.values("response_id"), status=EntryStatus.VALID
+    )
+    return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
+
+
 def review_overdue() -> int:
     """Move the valid entries whose review date has passed to *to review*."""
     due = CachedResponse.objects.filter(

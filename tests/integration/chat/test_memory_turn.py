@@ -44,7 +44,7 @@ class MemoryTurnTests(TestCase):
         _, listener = await ask(self.deployment, OPEN)
         assert isinstance(listener.events[0], Sources)
         saved = await Message.objects.select_related("turn").aget(role=Role.ASSISTANT)
-        assert saved.type == MessageType.CACHED_RESPONSE == "cached_response"
+        assert saved.type == MessageType.CACHED_RESPONSE
         assert saved.sources[0]["chunk_id"] == chunk.pk
         asked = await Message.objects.select_related("turn").aget(role=Role.USER)
         assert asked.type == "user_request"

@@ -336,6 +336,22 @@ class ScopeTests(TestCase):
         assert found.answer.entry_id == entry.pk
 
 
+class AgentTests(TestCase):
+    def test_deployment_given_to_another_agent_stops_the_answers_of_the_first(self) -> None:
+        deployment = make_library()
+        chunk = Chunk.objects.order_by("pk")[0]
+        entry = make_entry(deployment, sources=[source_of(chunk)])
+        with self.captureOnCommitCallbacks(execute=True):
+            deployment.save()
+        assert recall(deployment, QUESTION).answer is not None
+        deployment.agent = make_agent()
+        with self.captureOnCommitCallbacks(execute=True):
+            deployment.save()
+        assert recall(deployment, QUESTION).answer is None
+        entry.refresh_from_db()
+        assert entry.status_reason == StatusReason.AGENT_CHANGED
+
+
 class StalenessTests(TestCase):
     def setUp(self) -> None:
         self.deployment = make_library()
