@@ -20,11 +20,9 @@ def short_write() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def single_write() -> Iterator[None]:
+def single_write() -> AbstractContextManager[object]:
     """For one statement, which is a transaction of its own: no round trips to open and close another."""
-    with _in_turn():
-        yield
+    return _in_turn()
 
 
 def _in_turn() -> AbstractContextManager[object]:

@@ -2,22 +2,22 @@
 
 A hit, in the entry's own words or rephrased: from the question's vector to the answer with its use committed, through `recall_cached`, second key included,
 on entries that each come from three passages. The floor: one numpy product over the same vectors with its best row,
-one row read, one counter committed, with the bare driver on the seed's own table in the same SQLite file. The two are
-timed in turns, so that a busy moment of the machine falls on both; every answer is checked. Wall time is what a
+one row read, one counter committed, on the seed's own table in the same SQLite file; once with the bare driver, and once
+through Django's connection, which a Django program cannot do without. All are timed in turns, so that a busy moment of the machine falls on both; every answer is checked. Wall time is what a
 caller waits; processor time of the thread is the same on an idle machine, and steadier on a busy one. Numpy has one
 thread: with more, a product waits for whatever else the cores are doing.
 """
 
 import argparse
+import json
 import os
 import sqlite3
 import statistics
 import tempfile
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 DIMENSIONS = 512
 PASSAGES = 3
 CHUNKS = 3_000
-BATCH = 1_000
 #: How far an asked vector is from its entry's: a cosine of about 0.96.
 NOISE = 0.0133
 THRESHOLD = 0.75
 #: Between two measurements, so that neither pays with its time slice for the one before.
 PAUSE = 0.002
+READ = "SELECT question, answer, metadata FROM floor WHERE id ="
+COUNT = "UPDATE floor SET usage_count = usage_count + 1 WHERE id ="
 Rows = npt.NDArray[np.float32]
 T = TypeVar("T")
 
@@ -48,8 +49,8 @@ def main() -> None:
     parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    print("Medians in milliseconds, with the ratio to the floor.")
-    head = ["floor", "hit", "rephrased", "miss"]
+    print("Medians in milliseconds, with the ratio to the floor, and to the one through Django.")
+    head = ["floor", "Django floor", "hit", "rephrased", "miss"]
     titles = ["entries", *(f"cpu {h}" for h in head), *(f"wall {h}" for h in head), "first"]
     print(f"| {' | '.join(titles)} |")
     print("|" + " --- |" * len(titles))
@@ -91,7 +92,8 @@ def measure(entries: int, rounds: int, folder: str) -> str:
     for number in range(5):
         ask(deployment, asked(number), rows[number])
         floor(rows[number])
-    kinds = ("floor", "hit", "rephrased", "miss")
+        floor.with_django(rows[number])
+    kinds = ("floor", "django", "hit", "rephrased", "miss")
     wall: dict[str, list[float]] = {kind: [] for kind in kinds}
     cpu: dict[str, list[float]] = {kind: [] for kind in kinds}
 
@@ -103,8 +105,9 @@ def measure(entries: int, rounds: int, folder: str) -> str:
         return result
 
     for number, vector, other in zip(chosen.tolist(), near, far, strict=True):
-        row = record("floor", partial(floor, vector))
-        assert row[1] == answer(number)
+        for kind, bare in (("floor", floor), ("django", floor.with_django)):
+            row = record(kind, partial(bare, vector))
+            assert row[1] == answer(number)
         for kind, question in (("hit", stored(number)), ("rephrased", asked(number))):
             found = record(kind, partial(ask, deployment, question, vector))
             assert found.answer is not None
@@ -116,8 +119,10 @@ def measure(entries: int, rounds: int, folder: str) -> str:
     for times in (cpu, wall):
         middle = {kind: statistics.median(times[kind]) for kind in kinds}
         cells.append(f"{middle['floor'] * 1_000:.2f}")
-        for kind in kinds[1:]:
-            cells.append(f"{middle[kind] * 1_000:.2f} ({middle[kind] / middle['floor']:.2f})")
+        cells.append(f"{middle['django'] * 1_000:.2f}")
+        for kind in kinds[2:]:
+            ratios = [middle[kind] / middle[bare] for bare in ("floor", "django")]
+            cells.append(f"{middle[kind] * 1_000:.2f} ({ratios[0]:.2f}; {ratios[1]:.2f})")
     return f"| {' | '.join(cells)} | {first:.2f} s |"
 
 
@@ -144,19 +149,28 @@ class Floor:
 
     def __call__(self, vector: Rows) -> Any:
         best = int(np.argmax(self.rows @ vector)) + 1
-        row = self.database.execute(
-            "SELECT question, answer, metadata FROM floor WHERE id = ?", (best,)
-        ).fetchone()
-        self.database.execute(
-            "UPDATE floor SET usage_count = usage_count + 1 WHERE id = ?", (best,)
-        )
+        row = self.database.execute(f"{READ} ?", (best,)).fetchone()
+        self.database.execute(f"{COUNT} ?", (best,))
+        return row
+
+    def with_django(self, vector: Rows) -> Any:
+        from django.db import connection
+
+        best = int(np.argmax(self.rows @ vector)) + 1
+        with connection.cursor() as cursor:
+            cursor.execute(f"{READ} %s", (best,))
+            row = cursor.fetchone()
+            cursor.execute(f"{COUNT} %s", (best,))
         return row
 
 
 def fill(rows: Rows) -> "Deployment":
+    from django.db import connection, transaction
+    from django.utils import timezone
+
     from agents.models import Agent, Deployment
-    from faqs.memory.keys import key_hash, recipe_key
-    from faqs.models import CachedResponse, MemoryShelf, ResponseChunk
+    from faqs.memory.keys import recipe_key
+    from faqs.models import MemoryShelf
     from knowledge.models import Chunk, Document
 
     agent = Agent.objects.create(slug="bench", name="bench")
@@ -167,28 +181,44 @@ def fill(rows: Rows) -> "Deployment":
         for n in range(CHUNKS)
     )
     MemoryShelf.objects.create(deployment=deployment, version=1)
-    made = (
-        CachedResponse(
-            deployment=deployment,
-            audience="public",
-            key_hash=key_hash(phase="summary", project="bench", question=stored(n)),
-            question=stored(n),
-            answer=answer(n),
-            embedding=row.astype("<f4").tobytes(),
-            embedding_model="bench",
-            recipe_key=recipe_key(recipe()),
-            sources=[source(chunks[(n + k) % CHUNKS], k + 1) for k in range(PASSAGES)],
-            version=1,
+    marks = [digest(chunk.content) for chunk in chunks]
+    origins = [[(n + k) % CHUNKS for k in range(PASSAGES)] for n in range(CHUNKS)]
+    sources = [
+        json.dumps([source(chunks[c], k + 1) for k, c in enumerate(used)], ensure_ascii=False)
+        for used in origins
+    ]
+    key, now = recipe_key(recipe()), timezone.now()
+    written = connection.ops.adapt_datetimefield_value(now)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO responses (id, key_hash, question, answer, metadata, embedding, created_at, usage_count,"
+            " deployment_id, audience, language, embedding_model, recipe_key, status, status_reason, status_note,"
+            " confirmed_at, sources, version) VALUES"
+            " (%s, %s, %s, %s, '{}', %s, %s, 0, %s, 'public', 'fr', 'bench', %s, 'valid', '', '', %s, %s, 1)",
+            (
+                (
+                    n + 1,
+                    f"{n:064}",
+                    stored(n),
+                    answer(n),
+                    row.astype("<f4").tobytes(),
+                    written,
+                    deployment.pk,
+                    key,
+                    written,
+                    sources[n % CHUNKS],
+                )
+                for n, row in enumerate(rows)
+            ),
         )
-        for n, row in enumerate(rows)
-    )
-    for batch in batches(made, BATCH):
-        written = CachedResponse.objects.bulk_create(batch)
-        ResponseChunk.objects.bulk_create(
-            ResponseChunk(response=entry, chunk_id=source["chunk_id"], fingerprint=mark)
-            for entry in written
-            for source in entry.sources
-            for mark in [digest(source["text"])]
+        cursor.executemany(
+            "INSERT INTO responses_chunks (response_id, chunk_id, with_units, fingerprint)"
+            " VALUES (%s, %s, %s, %s)",
+            (
+                (n + 1, chunks[c].pk, False, marks[c])
+                for n in range(len(rows))
+                for c in origins[n % CHUNKS]
+            ),
         )
     return deployment
 
@@ -253,11 +283,6 @@ def digest(text: str) -> str:
     from hashlib import md5
 
     return md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    while batch := list(islice(items, size)):
-        yield batch
 
 
 def unit(values: npt.NDArray[Any]) -> Rows:

@@ -18,11 +18,9 @@ from knowledge.models import Chunk
 
 #: True for a row of `responses` that has lost a passage, or of which one has changed.
 STALE = """
-EXISTS (
-    SELECT 1 FROM responses_chunks AS origin LEFT JOIN knowledge_chunk AS chunk ON chunk.id = origin.chunk_id
-    WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR origin.fingerprint <> MD5(
-        chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END))
-)"""
+EXISTS (SELECT 1 FROM responses_chunks origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
+WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR origin.fingerprint <> MD5(
+chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
 
 
 #: The type of a source that is one of the answers of its passage, not the passage's text.
