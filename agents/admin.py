@@ -34,6 +34,16 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         _("Réponses directes"),
         ("direct_answers", "direct_answer_threshold", "shadow_mode", "verify_answers"),
     ),
+    (
+        _("Mémoire"),
+        (
+            "memory",
+            "memory_threshold",
+            "memory_max_age_days",
+            "memory_auto_prune",
+            "memory_learning",
+        ),
+    ),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (
         _("Recherche"),

@@ -41,6 +41,11 @@ class EffectiveConfig:
     verify_answers: bool
     guard_rail_threshold: float | None
     guard_rail_message: str
+    memory: bool
+    memory_threshold: float | None
+    memory_max_age_days: int
+    memory_auto_prune: bool
+    memory_learning: str
     generate_questions: bool
     generate_titles: bool
 

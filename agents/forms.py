@@ -139,6 +139,8 @@ def _overlay_field(knob: "models.Field[Any, Any]") -> forms.Field:
     )
     if isinstance(knob, models.BooleanField):
         widget = UnfoldAdminNullBooleanSelectWidget
+    if knob.choices:
+        widget = UnfoldAdminSelectWidget
     field = knob.formfield(**({"widget": widget} if widget else {}))
     if field is None:
         raise TypeError(f"{knob.name} cannot be edited in a form.")

@@ -5,7 +5,7 @@ app registers its profile here, because `agents` imports no other app. Nothing h
 `agents.effective`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.effective import ExplainedSetting, Level, default_guard_rail_message
-from agents.models import Agent, IndexingMethod
+from agents.models import Agent, IndexingMethod, RuntimeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ModelProfile:
 ProfileSource = Callable[[], ModelProfile | None]
 
 #: The settings that an unmeasured embedding model leaves without a value.
-THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold")
+THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold", "memory_threshold")
 
 _LEVELS: dict[Level, str | Promise] = {
     "deployment": gettext_lazy("déploiement"),
@@ -73,9 +73,16 @@ def value_text(name: str, value: Any) -> str:
         return _("Oui") if value else _("Non")
     if isinstance(value, (int, float)):
         return formats.localize(value)
+    if choice := dict(_choices(name)).get(value):
+        return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"
     return _empty_text(name)
+
+
+def _choices(name: str) -> Iterable[tuple[Any, Any]]:
+    knob = RuntimeSettings.knobs().get(name)
+    return knob.flatchoices if knob is not None else ()
 
 
 def _empty_text(name: str) -> str:

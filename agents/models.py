@@ -34,6 +34,14 @@ _INDEXING_METHOD_DESCRIPTIONS = {
 }
 
 
+class MemoryLearning(models.TextChoices):
+    """What becomes of an answer that the model wrote (seed 000, section 5)."""
+
+    OFF = "off", _("Ne rien retenir")
+    REVIEW = "review", _("Retenir, après relecture")
+    VALID = "valid", _("Retenir tout de suite")
+
+
 def _ratio(label: Any, help_text: Any, **options: Any) -> "models.FloatField[Any, Any]":
     return models.FloatField(
         label,
@@ -155,6 +163,40 @@ class RuntimeSettings(models.Model):
         default="",
         max_length=2_000,
         help_text=_("Vide : « Requête trop éloignée de la recherche fondamentale. »"),
+    )
+    memory = models.BooleanField(
+        _("réponses en mémoire"),
+        default=True,
+        help_text=_(
+            "Redonner une réponse déjà validée à la même question, sans modèle de langage."
+        ),
+    )
+    memory_threshold = _ratio(
+        _("seuil de la mémoire"),
+        _(
+            "Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."
+        ),
+        null=True,
+        blank=True,
+    )
+    memory_max_age_days = _count(
+        _("âge maximal en mémoire"),
+        _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),
+        default=180,
+        least=1,
+        most=36_500,
+    )
+    memory_auto_prune = models.BooleanField(
+        _("purge automatique de la mémoire"),
+        default=True,
+        help_text=_("Supprimer les réponses trop anciennes quand une question les rencontre."),
+    )
+    memory_learning = models.CharField(
+        _("apprentissage"),
+        max_length=20,
+        choices=MemoryLearning.choices,
+        default=MemoryLearning.REVIEW,
+        help_text=_("Ce que deviennent les réponses rédigées par le modèle de langage."),
     )
     generate_questions = models.BooleanField(
         _("questions écrites par le modèle"),

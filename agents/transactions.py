@@ -6,7 +6,7 @@ of one process queue on a lock instead; other processes still meet at the databa
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from django.db import connection, transaction
 
@@ -16,6 +16,15 @@ _one_writer = threading.RLock()
 @contextmanager
 def short_write() -> Iterator[None]:
     """`transaction.atomic()`, entered in turn where the database has one writer."""
-    one_writer = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with _one_writer if one_writer else nullcontext(), transaction.atomic():
+    with _in_turn(), transaction.atomic():
         yield
+
+
+def single_write() -> AbstractContextManager[object]:
+    """For one statement, which is a transaction of its own: no round trips to open and close another."""
+    return _in_turn()
+
+
+def _in_turn() -> AbstractContextManager[object]:
+    one_writer = connection.vendor == "sqlite" and not connection.in_atomic_block
+    return _one_writer if one_writer else nullcontext()

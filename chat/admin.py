@@ -37,6 +37,7 @@ _STATUS_TONES: dict[str, Tone] = {
     TurnStatus.FAILED: "bad",
 }
 _SOURCE_TONES: dict[str, Tone] = {
+    AnswerSource.MEMORY_GUARD: "good",
     AnswerSource.DIRECT_QA: "good",
     AnswerSource.GUARD_RAIL: "warning",
     AnswerSource.LLM: "busy",

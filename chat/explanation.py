@@ -13,6 +13,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from faqs.learning import NOT_LEARNED
+
 Words = str | Promise
 
 
@@ -33,6 +35,7 @@ STEPS: dict[str, Words] = {
     "receive": gettext_lazy("Question reçue"),
     "standalone": gettext_lazy("Question autonome ou suite"),
     "embedding": gettext_lazy("Mise en vecteur"),
+    "memory_guard": gettext_lazy("Réponses en mémoire"),
     "search": gettext_lazy("Recherche dans les documents"),
     "direct_answer": gettext_lazy("Réponse directe"),
     "guard_rail": gettext_lazy("Garde-fou"),
@@ -41,6 +44,7 @@ STEPS: dict[str, Words] = {
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
     "error": gettext_lazy("Erreur"),
+    "learn": gettext_lazy("Apprentissage"),
     "save": gettext_lazy("Enregistrement"),
 }
 
@@ -52,6 +56,20 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "follow_up": gettext_lazy(
             "La question s’appuie sur l’échange précédent : elle est cherchée avec lui, et aucune réponse "
             "enregistrée ne peut répondre seule."
+        ),
+    },
+    "memory_guard": {
+        "respond_from_memory": gettext_lazy(
+            "Une réponse validée à la même question est en mémoire : elle est redonnée, sans modèle de langage."
+        ),
+        "refused": gettext_lazy(
+            "Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."
+        ),
+        "no_candidate": gettext_lazy("Aucune question en mémoire n’atteint le seuil."),
+        "empty": gettext_lazy("Rien n’est encore en mémoire pour ce déploiement."),
+        "follow_up": gettext_lazy("Écartée : la question est une suite."),
+        "off": gettext_lazy(
+            "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
     },
     "search": {
@@ -96,6 +114,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "written": gettext_lazy("Écrit par le modèle."),
         "kept": gettext_lazy("Le modèle n’en a pas donné : le début de la question est gardé."),
     },
+    "learn": {
+        "kept": gettext_lazy("La question et sa réponse sont proposées à la mémoire."),
+        "not_kept": gettext_lazy("La réponse n’est pas retenue."),
+    },
     "save": {
         "done": gettext_lazy("La réponse est enregistrée."),
         "interrupted": gettext_lazy("Arrêtée avant la fin : ce qui était écrit est gardé."),
@@ -139,6 +161,8 @@ def _outcome_text(step: str, outcome: str) -> str:
 def _detail_text(step: str, detail: str) -> str:
     if step == "standalone" and detail:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
+    if step == "learn" and detail:
+        return _("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
     if step == "receive" and detail:
         return _("Échanges précédents : %(count)s") % {"count": detail}
     if step == "search" and detail:

@@ -66,10 +66,19 @@ class Conversation(models.Model):
 class AnswerSource(models.TextChoices):
     """By which exit of the path a question was answered."""
 
+    MEMORY_GUARD = "memory_guard", _("Mémoire")
     DIRECT_QA = "direct_qa", _("Réponse directe")
     GUARD_RAIL = "guard_rail", _("Garde-fou")
     LLM = "llm", _("Modèle de langage")
     EXTRACTIVE = "extractive", _("Passages cités")
+
+
+class MessageType(models.TextChoices):
+    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's exit."""
+
+    USER_REQUEST = "user_request", _("Question")
+    RESPONSE = "response", _("Réponse")
+    CACHED_RESPONSE = "cached_response", _("Réponse en mémoire")
 
 
 class TurnStatus(models.TextChoices):
@@ -161,3 +170,11 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_role_display()} · {self.content[:60]}"
+
+    @property
+    def type(self) -> MessageType:
+        if self.role == Role.USER:
+            return MessageType.USER_REQUEST
+        if self.turn.answer_source == AnswerSource.MEMORY_GUARD:
+            return MessageType.CACHED_RESPONSE
+        return MessageType.RESPONSE

@@ -33,10 +33,11 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
 class MessageSerializer(serializers.ModelSerializer[Message]):
     html = serializers.SerializerMethodField()
     turn = TurnSummarySerializer(read_only=True)
+    type = serializers.CharField(read_only=True)
 
     class Meta:
         model = Message
-        fields = ("id", "role", "content", "html", "sources", "turn", "created_at")
+        fields = ("id", "role", "type", "content", "html", "sources", "turn", "created_at")
 
     def get_html(self, message: Message) -> str:
         """The answer as sanitised HTML; a question is plain text and has none."""

@@ -23,6 +23,7 @@ from agents.exceptions import ApplicationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.citations import CitationFilter
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
+from chat.memory import Learning, learn, lesson_of, recall_answer
 from chat.models import AnswerSource, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
@@ -39,6 +40,7 @@ from chat.thread import (
 )
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
+from faqs.recall import MemoryMark, RecalledAnswer, stored_mark
 from faqs.serving import would_serve
 from faqs.verifier import configured_verifier
 from knowledge.calibrated import load_calibrations
@@ -58,6 +60,8 @@ from knowledge.vectors.base import vector_store
 DIRECT_MODEL = "direct_qr_match"
 #: With a model behind the second key, only the nearest candidates are worth its call.
 VERIFIED_CANDIDATES = 3
+#: The same for an answer from the memory: the agent that the question was routed to (seed 000, section 1).
+MEMORY_MODEL = "memory_guard"
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -82,6 +86,7 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
+    learning: Learning | None = None
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
@@ -103,12 +108,18 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
             raise
         finally:
             await _uncancelled(_finish(request, result, emit))
+    if (
+        result.learning is not None
+        and request.turn_id is not None
+        and result.status is TurnStatus.DONE
+    ):
+        await learn(result.learning, request.turn_id)
     return result
 
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    config, history, previous = await in_database(_load_context, request)
+    config, history, previous, mark = await in_database(_load_context, request)
     trace.step("receive", "loaded", detail=f"{len(history)}")
 
     asked = standalone_question(request.question, previous)
@@ -119,6 +130,12 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if vector is None:
         vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
+
+    recalled = await recall_answer(
+        config, mark, asked, vector, model.recipe, trace, writes=request.turn_id is not None
+    )
+    if recalled is not None:
+        return await _answer_from_memory(recalled, answer, emit)
 
     found = await _search(config, model, vector, asked.text)
     thresholds = thresholds_for(config, model=model.recipe.model)
@@ -164,19 +181,42 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     await emit(Sources(answer.sources))
     await _generate(llm, config, messages, answer, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
+    result.learning = lesson_of(
+        config,
+        asked,
+        vector,
+        model.recipe,
+        answer,
+        trace,
+        question=request.question,
+        language=request.language,
+        had_context=bool(history),
+        turn_id=request.turn_id,
+    )
 
 
-def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange], str]:
-    """The settings, the finished exchanges that the prompt gets, and the question before this one."""
+def _load_context(
+    request: TurnRequest,
+) -> tuple[EffectiveConfig, list[Exchange], str, MemoryMark | None]:
+    """The settings, the finished exchanges that the prompt gets, the question before this one, the memory's mark."""
     config = current_config(request.deployment_id)
     load_calibrations()
+    mark = stored_mark(request.deployment_id) if config.memory else None
     if request.conversation_id is None or request.is_first:
-        return config, [], ""
+        return config, [], "", mark
     history = load_exchanges(
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return config, history, previous
+    return config, history, previous, mark
+
+
+async def _answer_from_memory(recalled: RecalledAnswer, answer: Answer, emit: Emit) -> None:
+    answer.source, answer.model = AnswerSource.MEMORY_GUARD, MEMORY_MODEL
+    answer.score = recalled.score
+    answer.sources = recalled.sources
+    await emit(Sources(answer.sources))
+    await _emit_whole(recalled.text, answer, emit)
 
 
 async def write_title(request: TurnRequest, result: TurnResult) -> None:

@@ -136,6 +136,7 @@ def _strings() -> dict[str, str]:
         "failed": _("Réponse incomplète : une erreur est survenue"),
         "loadFailed": _("La conversation n’a pas pu être chargée."),
         # How an answer was given.
+        "source.memory_guard": _("Réponse validée en mémoire"),
         "source.direct_qa": _("Réponse validée du document"),
         "source.extractive": _("Passages cités, sans modèle de langage"),
         "source.llm": _("Rédigée par {model}"),

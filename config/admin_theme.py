@@ -71,6 +71,10 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        _("Réponses validées"),
+        (Entry(_("Mémoire"), "memory", "faqs_cachedresponse", "faqs.view_cachedresponse"),),
+    ),
+    (
         _("Conversations"),
         (
             Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),

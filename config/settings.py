@@ -226,6 +226,27 @@ TABLE_STORE_CACHE_BYTES = env.int("TABLE_STORE_CACHE_BYTES", default=1024**3)
 #: Deletions are purged this many versions later; a process that missed more loads the collection anew.
 TABLE_STORE_PURGE_VERSIONS = env.int("TABLE_STORE_PURGE_VERSIONS", default=1_000)
 
+# --- Memory guard ----------------------------------------------------------------------------------------------------
+
+#: A similarity for the whole site, below what staff set and above the embedding model's profile. Empty: the profile's.
+_memory_threshold = env.str("MEMORY_SIMILARITY_THRESHOLD", default="")
+MEMORY_SIMILARITY_THRESHOLD = float(_memory_threshold) if _memory_threshold else None
+#: The SQLite file that `import_memory` reads and `export_memory` writes where none is named.
+MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents_memory.db")
+#: From this similarity on, a hit counts twice (seed 000, section 4).
+MEMORY_STRONG_SIMILARITY = env.float("MEMORY_STRONG_SIMILARITY", default=0.95)
+#: How many of the nearest entries the second key looks at for one question.
+MEMORY_MAX_CANDIDATES = env.int("MEMORY_MAX_CANDIDATES", default=20)
+#: What one process keeps of the memory's vectors; the deployments asked least recently go first.
+MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
+#: Above this many entries in one deployment the log says so: a lookup grows with their number.
+MEMORY_COMFORTABLE_ENTRIES = env.int("MEMORY_COMFORTABLE_ENTRIES", default=100_000)
+#: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
+MEMORY_PURGE_VERSIONS = env.int("MEMORY_PURGE_VERSIONS", default=1_000)
+#: Longer, a question or an answer is not kept.
+MEMORY_MAX_QUESTION_CHARACTERS = env.int("MEMORY_MAX_QUESTION_CHARACTERS", default=500)
+MEMORY_MAX_ANSWER_CHARACTERS = env.int("MEMORY_MAX_ANSWER_CHARACTERS", default=20_000)
+
 # --- Documents: bounds -----------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)

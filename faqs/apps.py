@@ -1,4 +1,4 @@
-"""Application configuration of `faqs`."""
+"""Application configuration of `faqs`: connects the memory to the passages it was made from."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -7,3 +7,6 @@ from django.utils.translation import gettext_lazy as _
 class FaqsConfig(AppConfig):
     name = "faqs"
     verbose_name = _("Réponses validées")
+
+    def ready(self) -> None:
+        from faqs import signals  # noqa: F401

@@ -11,8 +11,15 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from faqs.learning import PHASE, Lesson
+from faqs.memory.array import current_audience
+from faqs.memory.entries import Draft, write_entry
+from faqs.memory.origins import origins_of
+from faqs.models import CachedResponse, EntryStatus
+from faqs.recall import Lookup, Recall, memory_mark, recall_cached
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.models import Document, ThresholdCalibration
+from knowledge.models import Chunk, Document, ThresholdCalibration
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -108,3 +115,76 @@ def make_calibration(**overrides: Any) -> ThresholdCalibration:
         "source": "pairs.jsonl",
     }
     return ThresholdCalibration.objects.create(**{**defaults, **overrides})
+
+
+# The memory.
+
+
+def make_lesson(deployment: Deployment, question: str, answer: str, **overrides: Any) -> Lesson:
+    """What a turn gives the memory. Its source is the deployment's first passage, where there is one."""
+    model = embedder()
+    chunk = Chunk.objects.filter(document__agent=deployment.agent).order_by("pk").first()
+    defaults: dict[str, Any] = {
+        "deployment_id": deployment.pk,
+        "question": question,
+        "answer": answer,
+        "vector": model.embed_one(question, purpose=Purpose.QUERY),
+        "recipe": model.recipe,
+        "sources": [source_of(chunk)] if chunk else [],
+        "language": "fr",
+        "author": "model",
+    }
+    return Lesson(**{**defaults, **overrides})
+
+
+def make_entry(
+    deployment: Deployment | None = None,
+    question: str = "Quels sont les horaires de la piscine ?",
+    answer: str = "De 9 heures à 20 heures.",
+    **overrides: Any,
+) -> CachedResponse:
+    """A valid entry of the memory, without passages unless `sources` names some."""
+    deployment = deployment or make_deployment()
+    model = embedder()
+    sources = overrides.pop("sources", [])
+    defaults: dict[str, Any] = {
+        "deployment_id": deployment.pk,
+        "audience": current_audience(deployment),
+        "question": question,
+        "answer": answer,
+        "vector": model.embed_one(question, purpose=Purpose.QUERY),
+        "recipe": model.recipe,
+        "phase": PHASE,
+        "project": deployment.slug,
+        "status": EntryStatus.VALID,
+        "sources": sources,
+        "origins": origins_of(sources) or [],
+    }
+    return write_entry(Draft(**{**defaults, **overrides}))
+
+
+def recall(deployment: Deployment, question: str, **overrides: Any) -> Recall:
+    """One lookup, as a turn does it, from the hashing embedder's vector."""
+    model = embedder()
+    loaded = Deployment.objects.select_related("agent", "memory").get(pk=deployment.pk)
+    mark = memory_mark(loaded)
+    if mark is None:
+        return Recall()
+    lookup = Lookup(**{"question": question, "threshold": 0.7, "max_age_days": 180, **overrides})
+    vector = model.embed_one(question, purpose=Purpose.QUERY)
+    return recall_cached(mark, lookup, vector=vector, recipe=model.recipe)
+
+
+def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:
+    """A passage as an answer's source names it."""
+    return {
+        "n": 1,
+        "title": "Source",
+        "document_id": chunk.document_id,
+        "chunk_id": chunk.pk,
+        "type": "source_material",
+        "question": "",
+        "score": 0.9,
+        "text": chunk.content,
+        **overrides,
+    }

@@ -121,7 +121,9 @@ class Snapshot(Generic[K]):
         if limit <= 0 or not self.live:
             return []
         rows, scores = self._scores(vector, payload_filter)
-        near = _at_least_as_good(scores, limit)
+        near = _at_least_as_good(scores, limit, min_score)
+        if not len(near):
+            return []
         found = near if rows is None else rows[near]
         rounded = self._exact(found, vector)
         floor = -2.0 if min_score is None else min_score
@@ -155,9 +157,9 @@ class Snapshot(Generic[K]):
         )
         rows, scores = self._scores(vector, payload_filter)
         counted = overlaps if rows is None else overlaps[rows]
-        near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit)
+        near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit, None)
         if always:
-            near = np.union1d(near, _at_least_as_good(scores, always))
+            near = np.union1d(near, _at_least_as_good(scores, always, None))
         found = near if rows is None else rows[near]
         row_of = {self.keys[row]: row for row in found.tolist()}
         hits = rank_hybrid(
@@ -245,6 +247,10 @@ class Matrix(Generic[K]):
         self._columns: dict[str, _Column] = {}
         self._postings = Postings()
         self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
 
     @property
     def column_keys(self) -> tuple[str, ...]:
@@ -364,8 +370,16 @@ def _nearest_of_each(
     return list(best.values())
 
 
-def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores, and of all that may tie with the last of them."""
+def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
+    """The positions of the `limit` highest scores, and of all that may tie with the last of them.
+
+    Scores surely below `min_score` are left out first: few are above it, and ranking few is cheap.
+    """
+    if min_score is not None:
+        above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
+        if len(above) <= limit:
+            return above
+        return above[_at_least_as_good(scores[above], limit, None)]
     if len(scores) <= limit:
         return np.arange(len(scores))
     last = np.partition(scores, len(scores) - limit)[len(scores) - limit]

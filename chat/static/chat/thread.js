@@ -6,7 +6,10 @@ import { StreamedMarkdown } from "./markdown.js";
 import { openPassage } from "./passage.js";
 
 const NEAR_BOTTOM = 60;
-const PROVENANCE = { direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence" };
+const PROVENANCE = {
+  memory_guard: "seal", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence",
+};
+const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 
 export class Exchange {
   /** `handlers`: ask(question), edit(question). */
@@ -169,7 +172,7 @@ function provenance(answerSource, model) {
   const iconName = PROVENANCE[answerSource];
   if (!iconName) return null;
   const key = answerSource === "llm" && !model ? "source.llm.unnamed" : `source.${answerSource}`;
-  return label(iconName, say(key, { model }), answerSource === "direct_qa" ? "validated" : "");
+  return label(iconName, say(key, { model }), VALIDATED.has(answerSource) ? "validated" : "");
 }
 
 export class Thread {

@@ -64,8 +64,8 @@ def test_figures_and_detail_are_kept() -> None:
 
 
 def test_an_unknown_step_is_shown_as_it_is_stored() -> None:
-    (step,) = explain_trace([{"step": "memory_guard", "outcome": "hit"}])
-    assert (step.title, step.outcome, step.score) == ("memory_guard", "hit", None)
+    (step,) = explain_trace([{"step": "crystal_ball", "outcome": "hit"}])
+    assert (step.title, step.outcome, step.score) == ("crystal_ball", "hit", None)
 
 
 def test_what_is_no_trace_gives_no_steps() -> None:

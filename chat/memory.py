@@ -1,0 +1,121 @@
+"""The turn's two meetings with the memory: asked before anything is searched, taught after the answer is saved.
+
+The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings. Where there is
+nothing to look at, nothing is awaited.
+"""
+
+import logging
+import uuid
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from agents.bridges import in_database
+from agents.effective import EffectiveConfig
+from chat.standalone import StandaloneQuestion, follow_up_rule
+from chat.thread import Answer
+from chat.tracing import Trace
+from faqs.learning import Lesson, reason_not_to_learn, remember_answer
+from faqs.recall import Lookup, MemoryMark, RecalledAnswer, memory_threshold, recall_cached
+from knowledge.embeddings.base import Recipe, Vectors
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the memory is given once the turn is saved, and under which settings."""
+
+    lesson: Lesson
+    mode: str
+    max_age_days: int
+
+
+async def recall_answer(
+    config: EffectiveConfig,
+    mark: MemoryMark | None,
+    asked: StandaloneQuestion,
+    vector: Vectors,
+    recipe: Recipe,
+    trace: Trace,
+    *,
+    writes: bool,
+) -> RecalledAnswer | None:
+    """The memory guard: a validated answer to this question, or none."""
+    threshold = memory_threshold(config, model=recipe.model)
+    if asked.is_follow_up or threshold is None or mark is None:
+        trace.step(
+            "memory_guard",
+            "follow_up" if asked.is_follow_up else "off" if threshold is None else "empty",
+            threshold=threshold,
+        )
+        return None
+    lookup = Lookup(
+        question=asked.text,
+        threshold=threshold,
+        max_age_days=config.memory_max_age_days,
+        auto_prune=config.memory_auto_prune,
+        writes=writes and not config.shadow_mode,
+    )
+    found = await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe)
+    # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
+    outcome = "refused" if found.refused else "no_candidate"
+    if found.answer is not None:
+        outcome = "shadow" if config.shadow_mode else "respond_from_memory"
+    served = [found.answer.question] if found.answer is not None else []
+    trace.step(
+        "memory_guard",
+        outcome,
+        score=found.best_score,
+        threshold=threshold,
+        detail="\n".join([*served, *map(str, found.refused)]),
+    )
+    return None if config.shadow_mode else found.answer
+
+
+def lesson_of(
+    config: EffectiveConfig,
+    asked: StandaloneQuestion,
+    vector: Vectors,
+    recipe: Recipe,
+    answer: Answer,
+    trace: Trace,
+    *,
+    question: str,
+    language: str,
+    had_context: bool,
+    turn_id: uuid.UUID | None,
+) -> Learning | None:
+    """The answer as a lesson for the memory, or the reason why it is none in the trace."""
+    lesson = Lesson(
+        deployment_id=config.deployment_id,
+        question=asked.text,
+        answer=answer.text,
+        vector=vector,
+        recipe=recipe,
+        sources=answer.sources,
+        language=language,
+        author=answer.model,
+        score=answer.best_score,
+        is_follow_up=asked.is_follow_up or bool(follow_up_rule(question)),
+        had_context=had_context,
+        source_turn=turn_id,
+    )
+    reason = reason_not_to_learn(lesson, config.memory_learning)
+    trace.step("learn", "not_kept" if reason else "kept", detail=reason)
+    if reason:
+        return None
+    return Learning(lesson, config.memory_learning, config.memory_max_age_days)
+
+
+async def learn(learning: Learning, turn_id: uuid.UUID) -> None:
+    """After the answer was shown and saved; an entry that cannot be written costs nobody an answer."""
+    try:
+        await in_database(
+            remember_answer,
+            learning.lesson,
+            mode=learning.mode,
+            max_age_days=learning.max_age_days,
+        )
+    except DatabaseError:
+        logger.exception("answer not remembered round_id=%s", turn_id)

@@ -1,0 +1,193 @@
+"""Learning: an answer that the model wrote becomes an entry of the memory, or does not.
+
+Receives plain values from `chat`, never its models. Of seed 000, section 5: *caller = summary* is an answer that the
+model wrote from passages, *type = response* is one that was finished and shown. Nothing else teaches. A direct answer
+and a quotation hold nothing that is not in the documents already, cost no model call, and nobody has vouched for
+their choice of passages; a refusal answers nothing; an answer with a tool's result may be true for one person or one
+moment only, and nothing would tell when it no longer is.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from agents.models import Deployment, MemoryLearning
+from faqs.memory.array import current_audience
+from faqs.memory.entries import Draft, find_entry, project_of, report_pair, write_entry
+from faqs.memory.keys import recipe_key
+from faqs.memory.origins import origins_of, stale_entries
+from faqs.memory.personal_data import personal_data
+from faqs.models import CachedResponse, EntryStatus, StatusReason
+from knowledge.embeddings.base import Recipe
+from knowledge.vectors.base import Vector
+
+#: The phase of what the desk learns by itself: the answer is a summary of passages.
+PHASE = "summary"
+NOT_VALID = "<non valide>"
+
+#: Why an answer is not kept.
+NOT_LEARNED: dict[str, str | Promise] = {
+    "off": gettext_lazy("l’apprentissage est désactivé"),
+    "follow_up": gettext_lazy("la question est une suite"),
+    "incomplete_question": gettext_lazy("la question ne se comprend pas seule"),
+    "question_too_long": gettext_lazy("la question est trop longue"),
+    "answer_too_long": gettext_lazy("la réponse est trop longue"),
+    "not_valid": gettext_lazy("la réponse est marquée <non valide>"),
+    "refusal": gettext_lazy("la réponse dit ne pas savoir"),
+    "no_source": gettext_lazy("la réponse n’a pas de source"),
+    "tool": gettext_lazy("la réponse vient d’un outil"),
+    "personal_data": gettext_lazy("données personnelles"),
+    "source_changed": gettext_lazy("une source a changé, ou ne peut pas être suivie"),
+    "set_aside": gettext_lazy("l’équipe a écarté la réponse à cette question"),
+}
+
+_CITATION = re.compile(r"\[\d{1,3}\]")
+_REFUSAL = re.compile(
+    r"je ne (?:sais|dispose|trouve|peux|suis)(?: \w+)? pas|je n'ai pas|aucune? (?:information|passage|source|r[ée]ponse)"
+    r"|(?:passages?|sources?|documents?|informations?|extraits?|textes?)(?: \S+){0,3} ne "
+    r"(?:\w+ )?(?:permet|contien|mentionn|pr[ée]cis|indiqu|donn|r[ée]pond|trait|parl|fourni|figur|dis)\w*"
+    r"|n'(?:est|sont) pas (?:pr[ée]cis|indiqu|mentionn|fourni|disponible)\w*"
+    r"|(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable|are unable)\b"
+    r"|(?:passages?|sources?|documents?|information|texts?)(?: \S+){0,3} "
+    r"(?:do not|does not|don't|doesn't|did not)\b|no (?:information|passage|source|answer)\b"
+    r"|(?:is|are) not (?:specified|mentioned|stated|provided|available|covered)",
+    re.IGNORECASE,
+)
+#: A refusal says so at once; later on, « ne précise pas » may well be part of an answer.
+_HEAD = 200
+_WORD = re.compile(r"\w{2,}")
+
+Outcome = Literal["stored", "to_review", "known", "refused"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A question and the answer that the model wrote to it. `sources` are those of the answer, as they are saved."""
+
+    deployment_id: int
+    question: str
+    answer: str
+    vector: Vector
+    recipe: Recipe
+    sources: Sequence[Mapping[str, Any]]
+    language: str
+    author: str
+    score: float | None = None
+    is_follow_up: bool = False
+    #: Earlier exchanges stood in the prompt: the answer may lean on them, though the question does not.
+    had_context: bool = False
+    used_tools: bool = False
+    source_turn: uuid.UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    outcome: Outcome
+    reason: str = ""
+    entry_id: int | None = None
+
+
+def reason_not_to_learn(lesson: Lesson, mode: str) -> str:
+    """A key of `NOT_LEARNED`, or an empty string where the answer may be kept. Pure."""
+    public = [str(source.get("text", "")) for source in lesson.sources]
+    reasons = (
+        ("off", mode not in (MemoryLearning.REVIEW, MemoryLearning.VALID)),
+        ("follow_up", lesson.is_follow_up),
+        ("tool", lesson.used_tools),
+        ("question_too_long", len(lesson.question) > settings.MEMORY_MAX_QUESTION_CHARACTERS),
+        ("answer_too_long", len(lesson.answer) > settings.MEMORY_MAX_ANSWER_CHARACTERS),
+        ("incomplete_question", len(_WORD.findall(lesson.question)) < 2),
+        ("no_source", not lesson.sources or not lesson.answer.strip()),
+    )
+    # The length is checked first: what follows reads the whole texts.
+    for reason, holds in reasons:
+        if holds:
+            return reason
+    if NOT_VALID in f"{lesson.question}\n{lesson.answer}".casefold():
+        return "not_valid"
+    if is_refusal(lesson.answer):
+        return "refusal"
+    if personal_data(lesson.question) or personal_data(lesson.answer, public_texts=public):
+        return "personal_data"
+    return ""
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether the answer says that it does not know."""
+    return _REFUSAL.search(answer[:_HEAD].replace("’", "'")) is not None
+
+
+def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
+    """Keep an answer as an entry: valid at once, or waiting for staff, as the mode and the answer allow.
+
+    An answer that cites nothing, or that was written after other exchanges, waits for staff in every mode. What staff
+    have set aside (marked obsolete, or reported as wrong) is never overwritten.
+    """
+    if reason := reason_not_to_learn(lesson, mode):
+        return Learned("refused", reason)
+    origins = origins_of(lesson.sources)
+    if origins is None:
+        return Learned("refused", "source_changed")
+    deployment = Deployment.objects.get(pk=lesson.deployment_id)
+    waiting = _why_to_review(lesson, mode)
+    draft = Draft(
+        deployment_id=deployment.pk,
+        audience=current_audience(deployment),
+        question=lesson.question,
+        answer=lesson.answer,
+        vector=lesson.vector,
+        recipe=lesson.recipe,
+        phase=PHASE,
+        project=project_of(deployment),
+        status=EntryStatus.TO_REVIEW if waiting else EntryStatus.VALID,
+        status_reason=waiting,
+        language=lesson.language,
+        authors=[lesson.author] if lesson.author else [],
+        initial_score=lesson.score,
+        sources=[dict(source) for source in lesson.sources],
+        origins=origins,
+        source_turn=lesson.source_turn,
+    )
+    existing = find_entry(draft)
+    if existing is not None:
+        if existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists():
+            return Learned("refused", "set_aside", existing.pk)
+        if _still_answers(existing, lesson.recipe, max_age_days):
+            return Learned("known", entry_id=existing.pk)
+    entry = write_entry(draft)
+    return Learned("to_review" if waiting else "stored", waiting, entry.pk)
+
+
+def report_wrong(
+    *, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None
+) -> bool:
+    """A person says that this entry is wrong for this question: the pair is never served again.
+
+    The entry goes to *to review* and answers nobody until staff have looked at it. `False` if it is gone.
+    """
+    return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
+
+
+def _why_to_review(lesson: Lesson, mode: str) -> str:
+    if mode != MemoryLearning.VALID:
+        return StatusReason.LEARNED
+    if not _CITATION.search(lesson.answer):
+        return StatusReason.UNSOURCED
+    return StatusReason.IN_CONTEXT if lesson.had_context else ""
+
+
+def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> bool:
+    """Valid, neither too old nor overdue, with vectors of this model and its passages unchanged."""
+    if entry.status != EntryStatus.VALID or entry.recipe_key != recipe_key(recipe):
+        return False
+    overdue = entry.review_on is not None and entry.review_on < timezone.localdate()
+    expired = entry.confirmed_at < timezone.now() - timedelta(days=max_age_days)
+    return not overdue and not expired and not stale_entries().filter(pk=entry.pk).exists()

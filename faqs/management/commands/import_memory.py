@@ -1,0 +1,52 @@
+"""`import_memory [DEPLOYMENT] [FILE]`: add the entries of a SQLite file with the seed's table."""
+
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.models import Deployment
+from faqs.memory.files import import_memory
+from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
+
+
+class Command(BaseCommand):
+    help = "Add the entries of a SQLite file (MEMORY_DB_PATH unless one is named) to a deployment's memory."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("deployment", nargs="?", help="may be left out where there is only one")
+        parser.add_argument("file", nargs="?", type=Path, help="default: MEMORY_DB_PATH")
+        parser.add_argument(
+            "--to-review", action="store_true", help="let staff validate each entry"
+        )
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        deployment = _deployment(options["deployment"])
+        path = options["file"] or Path(settings.MEMORY_DB_PATH)
+        with errors_to_terminal():
+            report = import_memory(deployment, path, to_review=options["to_review"])
+        if options["json"]:
+            print_json(self.stdout, {**asdict(report), "deployment": deployment.slug})
+            return
+        self.stdout.write(
+            f"{report.imported} entries imported into {deployment.slug} ({report.to_review} to review, "
+            f"{report.embedded} embedded anew), {report.unchanged} already there"
+        )
+        for row in report.skipped:
+            self.stdout.write(f"  skipped: row {row['item']}: {row['reason']}")
+
+
+def _deployment(slug: str | None) -> Deployment:
+    if slug:
+        return deployment_named(slug)
+    found = list(Deployment.objects.select_related("agent").order_by("slug")[:20])
+    if len(found) != 1:
+        known = ", ".join(deployment.slug for deployment in found) or "none yet"
+        raise CommandError(
+            f"Name the deployment: import_memory DEPLOYMENT [FILE] (there are: {known})."
+        )
+    return found[0]

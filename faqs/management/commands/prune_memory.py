@@ -1,0 +1,52 @@
+"""`prune_memory [DEPLOYMENT]`: delete what is too old, and send to review what staff have to look at."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from agents.effective import effective_config
+from agents.models import Deployment
+from faqs.memory.entries import prune_expired, review_overdue, review_stale
+from faqs.models import MemoryShelf
+from knowledge.management.terminal import deployment_named, print_json
+
+
+class Command(BaseCommand):
+    help = (
+        "Delete the answers in memory that are too old; move overdue and outdated ones to review."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("deployment", nargs="?", help="only this one; all where none is named")
+        parser.add_argument("--max-age-days", type=_days, help="default: each deployment's setting")
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        deleted = sum(
+            prune_expired(
+                deployment_id=deployment.pk,
+                max_age_days=options["max_age_days"]
+                or effective_config(deployment).memory_max_age_days,
+            )
+            for deployment in _deployments(options["deployment"])
+        )
+        moved = review_overdue() + review_stale()
+        if options["json"]:
+            print_json(self.stdout, {"deleted": deleted, "to_review": moved})
+            return
+        self.stdout.write(f"{deleted} entries deleted, {moved} moved to review")
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if days < 1:
+        raise ValueError("at least one day")
+    return days
+
+
+def _deployments(slug: str | None) -> list[Deployment]:
+    if slug:
+        return [deployment_named(slug)]
+    with_memory = MemoryShelf.objects.values("deployment_id")
+    return list(Deployment.objects.filter(pk__in=with_memory).select_related("agent"))

@@ -1,0 +1,302 @@
+"""Writing the memory: every change of `responses` goes through here.
+
+A write holds its shelf's lock and gives the rows it changes the shelf's next version, so that versions of a shelf
+commit in their order and a reader that has seen version n misses nothing by reading what is above n. Only the usage
+counter (`faqs.recall`) changes without a version.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Max
+from django.utils import timezone
+
+from agents.models import Deployment
+from agents.transactions import short_write
+from faqs.memory.array import Uncommitted
+from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
+from faqs.memory.origins import Origin, accept_origins, keep_origins, stale_entries
+from faqs.models import (
+    CachedResponse,
+    DeletedResponse,
+    EntryStatus,
+    MemoryShelf,
+    ResponseChunk,
+    StatusReason,
+    WrongPair,
+)
+from knowledge.embeddings.base import Purpose, Recipe, embedder
+from knowledge.vectors.base import Vector
+
+#: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
+_ID_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """An entry as it is to be kept. `vector` has unit length."""
+
+    deployment_id: int
+    audience: str
+    question: str
+    answer: str
+    vector: Vector
+    recipe: Recipe
+    phase: str
+    project: str
+    status: EntryStatus
+    status_reason: str = ""
+    language: str = ""
+    authors: Sequence[str] = ()
+    initial_score: float | None = None
+    tags: Sequence[str] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+    sources: Sequence[dict[str, Any]] = ()
+    origins: Sequence[Origin] = ()
+    source_turn: uuid.UUID | None = None
+    created_at: datetime | None = None
+    usage_count: int | None = None
+
+    @property
+    def key_hash(self) -> str:
+        return key_hash(phase=self.phase, project=self.project, question=self.question)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {
+            **self.extra,
+            "phase": self.phase,
+            "project": self.project,
+            "authors": list(self.authors),
+            "initial_score": self.initial_score,
+            "tags": list(self.tags),
+        }
+
+
+@contextmanager
+def writing(deployment_id: int) -> Iterator[MemoryShelf]:
+    """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
+    with short_write():
+        MemoryShelf.objects.get_or_create(pk=deployment_id)
+        shelf = MemoryShelf.objects.select_for_update().get(pk=deployment_id)
+        shelf.version += 1
+        Uncommitted.mark(shelf.uuid)
+        yield shelf
+        _forget_old_deletions(shelf)
+        shelf.save(update_fields=["version", "purged_version"])
+
+
+def find_entry(draft: Draft) -> CachedResponse | None:
+    return CachedResponse.objects.filter(
+        deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
+    ).first()
+
+
+def write_entry(draft: Draft) -> CachedResponse:
+    """Keep an entry; one with the same scope and key is replaced, and keeps its uses."""
+    now = timezone.now()
+    with writing(draft.deployment_id) as shelf:
+        entry = find_entry(draft) or CachedResponse(
+            deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
+        )
+        entry.question, entry.answer = draft.question, draft.answer
+        entry.metadata = draft.metadata
+        entry.embedding = draft.vector.astype("<f4").tobytes()
+        entry.embedding_model, entry.recipe_key = draft.recipe.model, recipe_key(draft.recipe)
+        entry.created_at = entry.confirmed_at = draft.created_at or now
+        entry.language = draft.language
+        entry.status, entry.status_reason = draft.status, draft.status_reason
+        entry.status_note, entry.review_on = "", None
+        entry.sources, entry.source_turn = list(draft.sources), draft.source_turn
+        if draft.usage_count is not None:
+            entry.usage_count = draft.usage_count
+        entry.version = shelf.version
+        entry.save()
+        keep_origins(entry.pk, draft.origins)
+    return entry
+
+
+def edit_entry(entry: CachedResponse) -> None:
+    """Store what staff changed in an entry; a question that changed gets its vector and key."""
+    stored = CachedResponse.objects.only("question").get(pk=entry.pk)
+    model = embedder()
+    if stored.question != entry.question or entry.recipe_key != recipe_key(model.recipe):
+        _embed(entry)
+        entry.key_hash = key_hash(
+            phase=str(entry.metadata.get("phase", "")),
+            project=str(entry.metadata.get("project", "")),
+            question=entry.question,
+        )
+    with writing(entry.deployment_id) as shelf:
+        entry.version = shelf.version
+        # The counter belongs to the lookups that go on meanwhile.
+        names = [f.name for f in CachedResponse._meta.concrete_fields if f.name != "usage_count"]
+        entry.save(update_fields=[name for name in names if name != "id"])
+
+
+def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
+    """Staff vouch for these entries as they are: served from now on, their age counted anew.
+
+    Their passages are taken as they stand now, and vectors of another embedding model are made anew.
+    """
+    current = recipe_key(embedder().recipe)
+    foreign = [entry for entry in entries if entry.recipe_key != current]
+    for entry in foreign:
+        _embed(entry)
+    today = timezone.localdate()
+    count = 0
+    for deployment_id, keys in _by_deployment(entries):
+        with writing(deployment_id) as shelf:
+            accept_origins(keys)
+            for entry in foreign:
+                if entry.deployment_id == deployment_id:
+                    entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])
+            chosen = CachedResponse.objects.filter(pk__in=keys)
+            chosen.filter(review_on__lt=today).update(review_on=None)
+            count += chosen.update(
+                status=EntryStatus.VALID,
+                status_reason="",
+                status_note="",
+                confirmed_at=timezone.now(),
+                version=shelf.version,
+            )
+    return count
+
+
+def set_status(
+    entries: "models.QuerySet[CachedResponse]",
+    status: EntryStatus,
+    reason: StatusReason,
+    *,
+    note: str = "",
+) -> int:
+    """Take entries out of service; how many changed their status."""
+    count = 0
+    for deployment_id, keys in _by_deployment(entries.exclude(status=status)):
+        with writing(deployment_id) as shelf:
+            count += CachedResponse.objects.filter(pk__in=keys).update(
+                status=status, status_reason=reason, status_note=note, version=shelf.version
+            )
+    return count
+
+
+def review_stale(chunk_ids: Iterable[int] | None = None) -> int:
+    """Move the valid entries that lost a passage, or of which one changed, to *to review*."""
+    stale = stale_entries(chunk_ids).filter(status=EntryStatus.VALID)
+    return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
+
+
+def review_other_agents(deployment: Deployment) -> int:
+    """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
+    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(
+        chunk__document__agent=deployment.agent_id
+    )
+    entries = CachedResponse.objects.filter(
+        pk__in=foreign.values("response_id"), status=EntryStatus.VALID
+    )
+    return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
+
+
+def review_overdue() -> int:
+    """Move the valid entries whose review date has passed to *to review*."""
+    due = CachedResponse.objects.filter(
+        status=EntryStatus.VALID, review_on__lt=timezone.localdate()
+    )
+    return set_status(due, EntryStatus.TO_REVIEW, StatusReason.REVIEW_DUE)
+
+
+def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
+    """Delete entries for good, in one write a deployment."""
+    count = 0
+    for deployment_id, keys in _by_deployment(entries):
+        with writing(deployment_id) as shelf:
+            record_deletions(shelf, keys)
+            ResponseChunk.objects.filter(response_id__in=keys).delete()
+            WrongPair.objects.filter(response_id__in=keys).delete()
+            # Not `delete()`: its signal would record each row a second time, under a version of its own.
+            count += CachedResponse.objects.filter(pk__in=keys)._raw_delete(using="default") or 0
+    return count
+
+
+def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
+    DeletedResponse.objects.bulk_create(
+        [
+            DeletedResponse(shelf=shelf, response_id=pk, version=shelf.version)
+            for pk in response_ids
+        ],
+        batch_size=_ID_BATCH,
+    )
+
+
+def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
+    """Delete the entries of a deployment that are older than `max_age_days` and not confirmed since."""
+    before = timezone.now() - timedelta(days=max_age_days)
+    expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
+    return delete_entries(expired)
+
+
+def report_pair(
+    *, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None
+) -> bool:
+    """Never give this entry to this question again, and have staff review it; `False` if it is gone."""
+    entry = CachedResponse.objects.filter(pk=entry_id).first()
+    if entry is None:
+        return False
+    same = question_hash(question) == question_hash(entry.question)
+    with writing(entry.deployment_id) as shelf:
+        WrongPair.objects.get_or_create(
+            response=entry,
+            question_hash=question_hash(question),
+            answer_digest=answer_digest(entry.answer) if same else "",
+            defaults={"question": question, "reason": reason, "source_turn": source_turn},
+        )
+        # An entry that staff have set aside stays so.
+        CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
+            status=EntryStatus.TO_REVIEW,
+            status_reason=StatusReason.REPORTED,
+            status_note=reason,
+            version=shelf.version,
+        )
+    return True
+
+
+def project_of(deployment: Deployment) -> str:
+    """The *projet* of seed 000: where its answers are given."""
+    return deployment.slug
+
+
+def _embed(entry: CachedResponse) -> None:
+    model = embedder()
+    vector = model.embed_one(entry.question, purpose=Purpose.QUERY)
+    entry.embedding = vector.astype("<f4").tobytes()
+    entry.embedding_model, entry.recipe_key = model.recipe.model, recipe_key(model.recipe)
+
+
+def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple[int, list[int]]]:
+    """Batches of keys of one deployment each, in an order that two writers share."""
+    rows = sorted(entries.order_by().values_list("deployment_id", "pk"))
+    start = 0
+    while start < len(rows):
+        deployment_id, end = rows[start][0], start
+        while end < len(rows) and rows[end][0] == deployment_id and end - start < _ID_BATCH:
+            end += 1
+        yield deployment_id, [pk for _deployment, pk in rows[start:end]]
+        start = end
+
+
+def _forget_old_deletions(shelf: MemoryShelf) -> None:
+    """Now and then, forget deletions so old that living arrays have seen them."""
+    every = settings.MEMORY_PURGE_VERSIONS
+    if shelf.version % every:
+        return
+    old = DeletedResponse.objects.filter(shelf=shelf, version__lte=shelf.version - every)
+    newest = old.aggregate(at=Max("version"))["at"]
+    if newest is not None:
+        shelf.purged_version = newest
+        old.delete()

@@ -1,0 +1,296 @@
+"""The audit of the memory: what it holds, what it is used for, and what it would answer.
+
+What is kept is what people asked: every page asks for the rights on `CachedResponse`. Changes go through
+`faqs.memory.entries`, which the arrays in memory follow; nothing here saves a row by itself.
+"""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from agents.admin_base import StaffAdmin, Tone, admin_url, badge, change_link, link, long_text
+from agents.effective import effective_config
+from agents.models import Deployment
+from faqs.learning import report_wrong
+from faqs.memory.entries import delete_entries, edit_entry, set_status, validate_entries
+from faqs.memory.keys import key_hash
+from faqs.models import CachedResponse, EntryStatus, StatusReason
+from faqs.recall import Lookup, Verdict, examine_memory, memory_mark, memory_threshold
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.models import Chunk
+
+#: How many of the nearest entries the tester shows.
+TESTED_ENTRIES = 20
+_TONES: dict[str, Tone] = {
+    EntryStatus.VALID: "good",
+    EntryStatus.TO_REVIEW: "warning",
+    EntryStatus.OBSOLETE: "neutral",
+}
+
+
+class CachedResponseForm(forms.ModelForm[CachedResponse]):
+    """What staff may change in an entry; its status changes by an action, which says what it does."""
+
+    class Meta:
+        model = CachedResponse
+        fields = ("question", "answer", "language", "review_on", "status_note")
+
+    def clean_question(self) -> str:
+        question = str(self.cleaned_data["question"]).strip()
+        if not any(character.isalnum() for character in question):
+            raise ValidationError(_("La question est vide."))
+        entry, metadata = self.instance, self.instance.metadata
+        key = key_hash(
+            phase=str(metadata.get("phase", "")),
+            project=str(metadata.get("project", "")),
+            question=question,
+        )
+        same = CachedResponse.objects.filter(
+            deployment=entry.deployment_id, audience=entry.audience, key_hash=key
+        )
+        if same.exclude(pk=entry.pk).exists():
+            raise ValidationError(_("Cette question est déjà en mémoire pour ce déploiement."))
+        return question
+
+
+class MemoryTestForm(forms.Form):
+    deployment = forms.ModelChoiceField(
+        label=gettext_lazy("Déploiement"),
+        queryset=Deployment.objects.select_related("agent", "memory").order_by("name"),
+        widget=UnfoldAdminSelectWidget,
+    )
+    question = forms.CharField(
+        label=gettext_lazy("Question"), max_length=500, widget=UnfoldAdminTextInputWidget
+    )
+    threshold = forms.FloatField(
+        label=gettext_lazy("Seuil"),
+        required=False,
+        min_value=-1,
+        max_value=1,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=gettext_lazy("Vide : celui qui s’applique au déploiement."),
+    )
+
+
+@admin.register(CachedResponse)
+class CachedResponseAdmin(StaffAdmin):
+    form = CachedResponseForm
+    change_list_template = "admin/faqs/cachedresponse/change_list.html"
+    list_display = (
+        "asked",
+        "state",
+        "usage_count",
+        "deployment",
+        "language",
+        "embedding_model",
+        "created_at",
+        "review_on",
+    )
+    list_filter = (
+        "status",
+        "status_reason",
+        "deployment",
+        "embedding_model",
+        ("created_at", RangeDateFilter),
+        ("usage_count", RangeNumericFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("deployment",)
+    search_fields = ("question", "answer", "status_note")
+    ordering = ("-created_at", "-pk")
+    actions = ("validate_entries", "mark_obsolete", "report_wrong")
+    readonly_fields = (
+        "state",
+        "deployment",
+        "audience",
+        "embedding_model",
+        "usage_count",
+        "created_at",
+        "confirmed_at",
+        "origin",
+        "details",
+        "passages",
+        "reports",
+    )
+    fieldsets = (
+        (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
+        (
+            gettext_lazy("Portée et usage"),
+            {
+                "fields": (
+                    "deployment",
+                    "audience",
+                    "embedding_model",
+                    "usage_count",
+                    "created_at",
+                    "confirmed_at",
+                )
+            },
+        ),
+        (
+            gettext_lazy("Provenance"),
+            {"fields": ("origin", "passages", "details", "reports")},
+        ),
+    )
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Entries are learned or imported; an answer written by hand is a FAQ."""
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CachedResponse]:
+        entries: QuerySet[CachedResponse] = super().get_queryset(request)
+        return entries.defer("embedding")
+
+    def get_urls(self) -> list[URLPattern]:
+        tester = path(
+            "tester/", self.admin_site.admin_view(memory_tester), name="faqs_cachedresponse_test"
+        )
+        return [tester, *super().get_urls()]
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        edit_entry(obj)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        delete_entries(CachedResponse.objects.filter(pk=obj.pk))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
+        delete_entries(queryset)
+
+    @admin.action(description=gettext_lazy("Valider"), permissions=["change"])
+    def validate_entries(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
+        count = validate_entries(CachedResponse.objects.filter(pk__in=_keys(queryset)))
+        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.action(description=gettext_lazy("Marquer obsolètes"), permissions=["change"])
+    def mark_obsolete(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
+        chosen = CachedResponse.objects.filter(pk__in=_keys(queryset))
+        count = set_status(chosen, EntryStatus.OBSOLETE, StatusReason.STAFF)
+        text = ngettext(
+            "%(count)d réponse marquée obsolète.", "%(count)d réponses marquées obsolètes.", count
+        )
+        self.message_user(request, text % {"count": count})
+
+    @admin.action(description=gettext_lazy("Signaler comme fausses"), permissions=["change"])
+    def report_wrong(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
+        count = sum(report_wrong(entry_id=entry.pk, question=entry.question) for entry in queryset)
+        text = ngettext(
+            "%(count)d réponse signalée : elle n’est plus donnée, et attend une relecture.",
+            "%(count)d réponses signalées : elles ne sont plus données, et attendent une relecture.",
+            count,
+        )
+        self.message_user(request, text % {"count": count}, messages.WARNING)
+
+    @admin.display(description=gettext_lazy("question"), ordering="question")
+    def asked(self, entry: CachedResponse) -> SafeString:
+        return format_html('<span class="rp-clip">{}</span>', Truncator(entry.question).chars(140))
+
+    @admin.display(description=gettext_lazy("état"), ordering="status")
+    def state(self, entry: CachedResponse) -> SafeString:
+        tone = _TONES.get(entry.status, "neutral")
+        shown = badge(entry.get_status_display(), tone)
+        if not entry.status_reason:
+            return shown
+        return format_html(
+            '<span class="rp-stack"><span>{}</span><span class="rp-clip">{}</span></span>',
+            shown,
+            entry.get_status_reason_display(),
+        )
+
+    @admin.display(description=gettext_lazy("apprise de"))
+    def origin(self, entry: CachedResponse) -> SafeString | str:
+        if entry.source_turn is None:
+            return "–"
+        # The turn belongs to an app above: reached by its address.
+        return link(admin_url("chat.turn", "change", entry.source_turn), _("la conversation"))
+
+    @admin.display(description=gettext_lazy("passages d’origine"))
+    def passages(self, entry: CachedResponse) -> SafeString | str:
+        keys = list(entry.chunks.values_list("chunk_id", flat=True))
+        standing = Chunk.objects.select_related("document").in_bulk(keys)
+        rows = [
+            (change_link(standing.get(key)) if key in standing else _("supprimé"),) for key in keys
+        ]
+        return (
+            format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", rows)) if rows else "–"
+        )
+
+    @admin.display(description=gettext_lazy("métadonnées"))
+    def details(self, entry: CachedResponse) -> SafeString | str:
+        rows = [
+            (key, value) for key, value in entry.metadata.items() if value not in (None, "", [])
+        ]
+        if not rows:
+            return "–"
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} : {}</li>", rows))
+
+    @admin.display(description=gettext_lazy("signalements"))
+    def reports(self, entry: CachedResponse) -> SafeString | str:
+        pairs = entry.wrong_pairs.order_by("-reported_at")
+        return long_text("\n".join(f"{p.question} {p.reason}".strip() for p in pairs))
+
+
+def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:
+    """The keys alone: verbs read what they need, and a deferred vector would be read row by row."""
+    return list(queryset.values_list("pk", flat=True))
+
+
+def memory_tester(request: HttpRequest) -> HttpResponse:
+    """The tester: a question in, the nearest entries out, judged by the code that serves; nothing is written."""
+    if not request.user.has_perm("faqs.view_cachedresponse"):
+        raise PermissionDenied
+    form = MemoryTestForm(request.POST or None)
+    context: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        context = _tested(**form.cleaned_data)
+    return TemplateResponse(
+        request,
+        "admin/faqs/cachedresponse/test.html",
+        {
+            **admin.site.each_context(request),
+            "opts": CachedResponse._meta,
+            "title": _("Tester la mémoire"),
+            "form": form,
+            **context,
+        },
+    )
+
+
+def _tested(*, deployment: Deployment, question: str, threshold: float | None) -> dict[str, Any]:
+    model, config = embedder(), effective_config(deployment)
+    applied = memory_threshold(config, model=model.recipe.model) if threshold is None else threshold
+    mark, verdicts = memory_mark(deployment), list[Verdict]()
+    if mark is not None:
+        lookup = Lookup(
+            question=question,
+            # Where the memory is off nothing reaches the threshold, and every score is shown.
+            threshold=2.0 if applied is None else applied,
+            max_age_days=config.memory_max_age_days,
+            writes=False,
+        )
+        vector = model.embed_one(question, purpose=Purpose.QUERY)
+        verdicts = examine_memory(
+            mark, lookup, vector=vector, recipe=model.recipe, limit=TESTED_ENTRIES
+        )
+    return {
+        "tested": True,
+        "threshold": applied,
+        "model": model.recipe.model,
+        "served": next((v.entry_id for v in verdicts if not v.refusal), None),
+        "verdicts": [
+            (verdict, admin_url(CachedResponse, "change", verdict.entry_id)) for verdict in verdicts
+        ],
+    }

@@ -1,0 +1,221 @@
+"""The memory guard: a validated answer to this question, if there is one.
+
+A similarity alone lets nothing out. The entries at or above the threshold are taken best first, the most recent of
+equals before the others; each must agree by the second key, and is then claimed on its row: one conditional update
+that counts the use and holds only while the entry is the version that was compared and its passages are what they
+were. Refusals come back with their reasons.
+
+Synchronous, for the database bridge. Thresholds are inclusive.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from agents.effective import EffectiveConfig
+from agents.transactions import single_write
+from faqs.agreement import compare_questions
+from faqs.memory.array import Held, nearest_entries
+from faqs.memory.array import MemoryMark as MemoryMark
+from faqs.memory.array import memory_mark as memory_mark
+from faqs.memory.array import stored_mark as stored_mark
+from faqs.memory.entries import prune_expired, set_status
+from faqs.memory.keys import may_answer, normalised_question, question_hash
+from faqs.memory.origins import STALE, stale_entries
+from faqs.models import CachedResponse, EntryStatus, StatusReason
+from knowledge.calibration import threshold_profile
+from knowledge.embeddings.base import Recipe
+from knowledge.vectors.base import Vector
+
+_DAY = 86_400.0
+
+#: Why an entry near enough was not served.
+REFUSALS: dict[str, str | Promise] = {
+    "below_threshold": gettext_lazy("similarité sous le seuil"),
+    "second_key": gettext_lazy("les deux questions diffèrent"),
+    "audience": gettext_lazy("apprise pour un autre public"),
+    "expired": gettext_lazy("trop ancienne"),
+    "changed": gettext_lazy("modifiée à l’instant"),
+    "not_valid": gettext_lazy("plus valide"),
+    "review_due": gettext_lazy("date de relecture passée"),
+    "chunk_changed": gettext_lazy("un passage d’origine a changé ou a été supprimé"),
+    "reported": gettext_lazy("signalée comme fausse pour cette question"),
+}
+
+#: The version says that the row is the one that was compared: its question, its status, its age, its reports.
+_CONDITIONS = f"id = %s AND version = %s AND status = 'valid' AND NOT {STALE}"
+# Constant texts: every value is a parameter.
+_CLAIM = f"UPDATE responses SET usage_count = usage_count + %s WHERE {_CONDITIONS} RETURNING answer, sources"  # noqa: S608
+_READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is asked of the memory. With `writes` off nothing is counted, moved or pruned."""
+
+    question: str
+    threshold: float
+    max_age_days: int
+    auto_prune: bool = True
+    writes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One entry that came near, with its similarity; `refusal` is empty where it answers."""
+
+    entry_id: int
+    question: str
+    score: float
+    refusal: str = ""
+    explanation: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.question} ({self.score:.3f}) : {self.explanation}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledAnswer:
+    entry_id: int
+    question: str
+    score: float
+    text: str
+    sources: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What the memory said: an answer or none, and every entry that was near enough and refused."""
+
+    answer: RecalledAnswer | None = None
+    refused: tuple[Verdict, ...] = ()
+    best_score: float | None = None
+
+
+def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
+    """The similarity from which the memory answers: staff's, the environment's, the model's profile; else off."""
+    if not config.memory:
+        return None
+    if config.memory_threshold is not None:
+        return config.memory_threshold
+    if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
+        return float(settings.MEMORY_SIMILARITY_THRESHOLD)
+    profile = threshold_profile(model)
+    return None if profile is None else profile.memory
+
+
+def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
+    """The best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
+    nearest = nearest_entries(
+        mark,
+        vector,
+        recipe=recipe,
+        limit=settings.MEMORY_MAX_CANDIDATES,
+        least=lookup.threshold,
+    )
+    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup):
+        prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
+    if not nearest.found:
+        return Recall()
+    refused: list[Verdict] = []
+    for held, score in nearest.found:
+        judged = _judge(held, score, lookup, mark.audience)
+        if isinstance(judged, RecalledAnswer):
+            return Recall(judged, tuple(refused), score)
+        refused.append(judged)
+    return Recall(None, tuple(refused), nearest.found[0][1])
+
+
+def examine_memory(
+    mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, limit: int
+) -> list[Verdict]:
+    """The nearest entries, above the threshold or not, each with what `recall_cached` would say of it."""
+    if lookup.writes:
+        raise ValueError("An examination writes nothing.")
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=None)
+    verdicts = []
+    for held, score in nearest.found:
+        if score < lookup.threshold:
+            verdicts.append(_refused(held, score, "below_threshold"))
+            continue
+        judged = _judge(held, score, lookup, mark.audience)
+        if isinstance(judged, RecalledAnswer):
+            judged = Verdict(held.pk, held.question, score)
+        verdicts.append(judged)
+    return verdicts
+
+
+def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledAnswer | Verdict:
+    asked = lookup.question
+    if not may_answer(held.audience, audience):
+        return _refused(held, score, "audience")
+    if held.confirmed_at < _oldest(lookup):
+        return _refused(held, score, "expired")
+    if held.review_on is not None and held.review_on < timezone.localdate():
+        return _send_to_review(held, score, lookup, StatusReason.REVIEW_DUE)
+    if held.wrong and question_hash(asked) in held.wrong:
+        return _refused(held, score, "reported")
+    if held.question != asked and normalised_question(held.question) != normalised_question(asked):
+        agreement = compare_questions(held.question, asked)
+        if not agreement.agrees:
+            return _refused(held, score, "second_key", agreement.explain())
+    row = _take(held, score, lookup)
+    if row is None:
+        return _why_not_taken(held, score, lookup)
+    text, sources = row
+    return RecalledAnswer(
+        entry_id=held.pk,
+        question=held.question,
+        score=score,
+        text=text,
+        sources=json.loads(sources) if isinstance(sources, str) else sources,
+    )
+
+
+def _oldest(lookup: Lookup) -> float:
+    return time.time() - lookup.max_age_days * _DAY
+
+
+def _take(held: Held, score: float, lookup: Lookup) -> tuple[Any, ...] | None:
+    """The entry's answer if every condition holds on its row now; the use is counted in the same statement."""
+    if not lookup.writes:
+        with connection.cursor() as cursor:
+            cursor.execute(_READ, (held.pk, held.version))
+            found: tuple[Any, ...] | None = cursor.fetchone()
+        return found
+    uses = 2 if score >= settings.MEMORY_STRONG_SIMILARITY else 1
+    with single_write(), connection.cursor() as cursor:
+        cursor.execute(_CLAIM, (uses, held.pk, held.version))
+        # All of it: a statement that is not read to its end is not finished on SQLite.
+        rows = cursor.fetchall()
+    return rows[0] if rows else None
+
+
+def _why_not_taken(held: Held, score: float, lookup: Lookup) -> Verdict:
+    """A passage changed, or the row did after it was compared."""
+    entry = CachedResponse.objects.filter(pk=held.pk)
+    current = entry.values_list("status", "version").first()
+    if current is None or current[0] != EntryStatus.VALID:
+        return _refused(held, score, "not_valid")
+    if stale_entries().filter(pk=held.pk).exists():
+        return _send_to_review(held, score, lookup, StatusReason.CHUNK_CHANGED)
+    return _refused(held, score, "changed")
+
+
+def _send_to_review(held: Held, score: float, lookup: Lookup, reason: StatusReason) -> Verdict:
+    if lookup.writes:
+        entry = CachedResponse.objects.filter(pk=held.pk, status=EntryStatus.VALID)
+        set_status(entry, EntryStatus.TO_REVIEW, reason)
+    return _refused(held, score, reason.value)
+
+
+def _refused(held: Held, score: float, reason: str, explanation: str = "") -> Verdict:
+    words = explanation or str(REFUSALS[reason])
+    return Verdict(held.pk, held.question, score, refusal=reason, explanation=words)

@@ -1,0 +1,224 @@
+"""The array of this process and the database: what other processes write is seen, without reading it all again."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from django.db import connection, transaction
+from django.test import TestCase, TransactionTestCase, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from hypothesis import Phase
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from agents.models import Deployment
+from faqs.memory.array import memory_mark, nearest_entries
+from faqs.memory.entries import delete_entries, report_pair, set_status
+from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
+from knowledge.embeddings.base import Recipe
+from tests.factories import make_deployment, make_entry, recall
+
+QUESTION = "Quels sont les horaires de la piscine ?"
+RECIPE = Recipe(model="array", dimensions=4)
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Run `work` on a database connection of its own, as another process would."""
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+
+
+def served(deployment: Deployment, question: str = QUESTION) -> str | None:
+    found = recall(deployment, question)
+    return found.answer.text if found.answer else None
+
+
+class OtherProcessTests(TransactionTestCase):
+    def setUp(self) -> None:
+        self.deployment = make_deployment()
+        make_entry(self.deployment, "Où est la gare ?", "Au nord.")
+        assert served(self.deployment, "Où est la gare ?") == "Au nord."
+
+    def test_entry_written_by_another_process_answers(self) -> None:
+        in_thread(lambda: make_entry(self.deployment, answer="9 h"))
+        assert served(self.deployment) == "9 h"
+
+    def test_entry_changed_by_another_process_answers_as_changed(self) -> None:
+        make_entry(self.deployment, answer="9 h")
+        assert served(self.deployment) == "9 h"
+        in_thread(lambda: make_entry(self.deployment, answer="10 h"))
+        assert served(self.deployment) == "10 h"
+
+    def test_entry_deleted_by_another_process_no_longer_answers(self) -> None:
+        make_entry(self.deployment)
+        in_thread(lambda: CachedResponse.objects.filter(question=QUESTION).delete())
+        assert recall(self.deployment, QUESTION).refused == ()
+        assert served(self.deployment) is None
+
+    def test_what_changed_is_read_and_nothing_else(self) -> None:
+        for number in range(30):
+            make_entry(self.deployment, f"Question numéro {number} ?", "Oui.")
+        assert served(self.deployment, "Question numéro 3 ?") == "Oui."
+        in_thread(lambda: make_entry(self.deployment))
+        with CaptureQueriesContext(connection) as captured:
+            served(self.deployment)
+        reads = [q["sql"] for q in captured if '"responses"."embedding"' in q["sql"]]
+        assert len(reads) == 1
+        assert '"version" >' in reads[0]
+        with CaptureQueriesContext(connection) as captured:
+            served(self.deployment)
+        assert not [q for q in captured if '"responses"."embedding"' in q["sql"]]
+
+    def test_entry_rolled_back_was_never_there(self) -> None:
+        with transaction.atomic():
+            make_entry(self.deployment, answer="9 h")
+            assert served(self.deployment) == "9 h"
+            transaction.set_rollback(True)
+        assert served(self.deployment) is None
+        make_entry(self.deployment, answer="10 h")
+        assert served(self.deployment) == "10 h"
+
+    @override_settings(MEMORY_PURGE_VERSIONS=3)
+    def test_array_that_missed_forgotten_deletions_is_loaded_anew(self) -> None:
+        make_entry(self.deployment)
+        assert served(self.deployment) is not None
+
+        def write_much() -> None:
+            CachedResponse.objects.filter(question=QUESTION).delete()
+            for number in range(12):
+                make_entry(self.deployment, f"Question numéro {number} ?", "Oui.")
+
+        in_thread(write_much)
+        assert not DeletedResponse.objects.exists()
+        assert served(self.deployment) is None
+        assert served(self.deployment, "Question numéro 11 ?") == "Oui."
+
+    def test_use_counted_by_another_process_is_kept(self) -> None:
+        entry = make_entry(self.deployment)
+        in_thread(lambda: recall(self.deployment, QUESTION))
+        recall(self.deployment, QUESTION)
+        entry.refresh_from_db()
+        assert entry.usage_count == 4
+
+    def test_deleting_the_deployment_deletes_its_memory(self) -> None:
+        self.deployment.delete()
+        assert not CachedResponse.objects.exists()
+
+
+class BoundsTests(TestCase):
+    def test_deleting_many_entries_is_one_version_and_few_queries(self) -> None:
+        deployment = make_deployment()
+        for number in range(20):
+            make_entry(deployment, f"Question numéro {number} ?", "Oui.")
+        with CaptureQueriesContext(connection) as captured:
+            assert delete_entries(CachedResponse.objects.all()) == 20
+        assert len(captured) < 15
+        assert DeletedResponse.objects.values("version").distinct().count() == 1
+
+    @override_settings(MEMORY_MAX_CANDIDATES=2)
+    def test_candidates_are_bounded(self) -> None:
+        deployment = make_deployment()
+        for year in range(2018, 2024):
+            make_entry(deployment, f"Combien coûte la carte en {year} ?", "12 euros.")
+        found = recall(deployment, "Combien coûte la carte en 2024 ?", threshold=0.1)
+        assert len(found.refused) == 2
+
+
+class Followed(RuleBasedStateMachine):
+    """Any sequence of writes leaves the array equal to a full reading of the table."""
+
+    deployment: ClassVar[Deployment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        CachedResponse.objects.all().delete()
+        self.random = np.random.default_rng(3)
+
+    def entries(self, number: int) -> Any:
+        keys = list(CachedResponse.objects.order_by("pk").values_list("pk", flat=True))
+        return CachedResponse.objects.filter(pk__in=[keys[number % len(keys)]] if keys else [])
+
+    @rule(number=st.integers(0, 5), valid=st.booleans())
+    def write(self, number: int, valid: bool) -> None:
+        vector = self.random.normal(size=4).astype(np.float32)
+        make_entry(
+            self.deployment,
+            f"Question numéro {number} ?",
+            "Oui.",
+            vector=vector / np.linalg.norm(vector),
+            recipe=RECIPE,
+            status=EntryStatus.VALID if valid else EntryStatus.TO_REVIEW,
+            created_at=timezone.now() - timedelta(days=number),
+        )
+
+    @rule(number=st.integers(0, 5))
+    def set_aside(self, number: int) -> None:
+        set_status(self.entries(number), EntryStatus.OBSOLETE, StatusReason.STAFF)
+
+    @rule(number=st.integers(0, 5))
+    def validate(self, number: int) -> None:
+        set_status(self.entries(number), EntryStatus.VALID, StatusReason.STAFF)
+
+    @rule(number=st.integers(0, 5), bulk=st.booleans())
+    def delete(self, number: int, bulk: bool) -> None:
+        entries = self.entries(number)
+        delete_entries(entries) if bulk else entries.delete()
+
+    @rule(number=st.integers(0, 5))
+    def report(self, number: int) -> None:
+        for entry in self.entries(number):
+            report_pair(entry_id=entry.pk, question=entry.question)
+
+    @rule(number=st.integers(0, 5))
+    def roll_back(self, number: int) -> None:
+        with transaction.atomic():
+            self.set_aside(number)
+            self.write(number, True)
+            transaction.set_rollback(True)
+
+    @invariant()
+    def array_is_the_table(self) -> None:
+        loaded = Deployment.objects.select_related("memory").get(pk=self.deployment.pk)
+        mark = memory_mark(loaded)
+        if mark is None:
+            return
+        asked = np.array([1, 0, 0, 0], dtype=np.float32)
+        nearest = nearest_entries(mark, asked, recipe=RECIPE, limit=100, least=None)
+        table = CachedResponse.objects.filter(status=EntryStatus.VALID)
+        stored = {entry.pk: entry for entry in table}
+        found = {held.pk: (held.version, score) for held, score in nearest.found}
+        assert set(found) == set(stored)
+        for pk, (version, score) in found.items():
+            assert version == stored[pk].version
+            assert score == pytest.approx(np.frombuffer(stored[pk].embedding, "<f4")[0], abs=1e-5)
+        assert nearest.entries == len(stored)
+        ages = [entry.confirmed_at.timestamp() for entry in table]
+        assert nearest.oldest == min(ages, default=float("inf"))
+
+
+class FollowingTests(TransactionTestCase):
+    def test_array_equals_the_table_after_any_sequence_of_writes(self) -> None:
+        Followed.deployment = make_deployment()
+        run_state_machine_as_test(
+            Followed,
+            settings=hypothesis_settings(
+                max_examples=10,
+                stateful_step_count=15,
+                deadline=None,
+                database=None,
+                phases=[Phase.generate],
+            ),
+        )
