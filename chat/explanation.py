@@ -33,6 +33,7 @@ STEPS: dict[str, Words] = {
     "standalone": gettext_lazy("Question autonome ou suite"),
     "embedding": gettext_lazy("Mise en vecteur"),
     "search": gettext_lazy("Recherche dans les documents"),
+    "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
@@ -55,6 +56,13 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "search": {
         "found": gettext_lazy("Des passages ont été trouvés."),
         "nothing": gettext_lazy("Rien n’a été trouvé."),
+    },
+    "learned": {
+        "found": gettext_lazy(
+            "Des réponses validées sont parmi les passages ; elles passent devant à score égal."
+        ),
+        "nothing": gettext_lazy("Aucune réponse validée n’est proche."),
+        "courtesy": gettext_lazy("La question est une formule de politesse qui a sa réponse."),
     },
     "direct_answer": {
         "served": gettext_lazy(
@@ -132,6 +140,10 @@ def _detail_text(step: str, detail: str) -> str:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
     if step == "receive" and detail:
         return _("Échanges précédents : %(count)s") % {"count": detail}
+    if step == "learned":
+        if detail in ("", "0"):
+            return ""
+        return _("Réponses validées trouvées : %(count)s") % {"count": detail}
     return detail
 
 

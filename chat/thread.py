@@ -56,6 +56,8 @@ class Answer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     title: str = ""
+    #: The validated answer that was given, counted once the exchange is saved.
+    learned_id: int | None = None
 
 
 def claim_turn(

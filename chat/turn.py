@@ -31,6 +31,8 @@ from chat.thread import Answer, Exchange, check_isolation, load_exchanges, save_
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
+from faqs.learning import record_served
+from faqs.recall import LearnedRecall, recall_learned
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
     Passage,
@@ -104,9 +106,15 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     trace.step("embedding", model.recipe.model)
 
     found = await _search(config, model, vector)
+    learned = recall_learned(found, request.question)
+    found = learned.result
     thresholds = thresholds_for(config, model=model.recipe.model)
     answer.best_score = found.best_score
     trace.step("search", "found" if found.hits else "nothing", score=found.best_score)
+
+    trace.step("learned", _learned_outcome(learned), detail=f"{learned.learned}")
+    if learned.courtesy is not None and config.direct_answers:
+        return await _answer_courtesy(learned.courtesy, answer, emit)
 
     direct = _direct_answer(request.question, asked, found, thresholds, trace)
     if direct is not None:
@@ -171,6 +179,19 @@ async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> 
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 
+def _learned_outcome(learned: LearnedRecall) -> str:
+    if learned.courtesy is not None:
+        return "courtesy"
+    return "found" if learned.learned else "nothing"
+
+
+async def _answer_courtesy(passage: Passage, answer: Answer, emit: Emit) -> None:
+    """A greeting or thanks: the validated reply, without a source line."""
+    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
+    answer.learned_id = passage.learned_id
+    await _emit_whole(passage.content, answer, emit)
+
+
 def _direct_answer(
     question: str,
     asked: StandaloneQuestion,
@@ -209,6 +230,7 @@ def _direct_answer(
 
 async def _answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None:
     answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
+    answer.learned_id = passage.learned_id
     answer.sources = [source.as_json() for source in number_sources([passage])]
     await emit(Sources(answer.sources))
     await _emit_whole(direct_text(passage), answer, emit)
@@ -284,6 +306,8 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             trace=result.trace.lines,
             error_code=result.error.code if result.error else "",
         )
+        if result.status is TurnStatus.DONE and answer.learned_id is not None:
+            await in_database(record_served, answer.learned_id)
     log_turn(request.turn_id, result.status.value, answer.source, answer.llm_calls)
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))

@@ -1,4 +1,4 @@
-"""Application configuration of `faqs`."""
+"""Application configuration of `faqs`: its points come along at a rebuild, and its rows confirm every hit on them."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -7,3 +7,11 @@ from django.utils.translation import gettext_lazy as _
 class FaqsConfig(AppConfig):
     name = "faqs"
     verbose_name = _("Réponses validées")
+
+    def ready(self) -> None:
+        from faqs import indexing, recall, signals  # noqa: F401
+        from knowledge.indexing.sources import register_point_source
+        from knowledge.search import register_faq_check
+
+        register_point_source(indexing.plan_learned)
+        register_faq_check(recall.confirm_learned)

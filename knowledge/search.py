@@ -5,7 +5,7 @@ format does not carry and drops what no longer exists, so a deleted chunk stops 
 still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -16,7 +16,7 @@ from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
 from knowledge.payloads import Passage as Passage
-from knowledge.payloads import PointType, category_filter, passage_from_hit
+from knowledge.payloads import PointType, passage_from_hit, searched_filter
 from knowledge.vectors.base import vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
@@ -51,10 +51,10 @@ class SearchResult:
         return self.hits[0].score if self.hits else 0.0
 
     def passages(self, limit: int) -> list[Passage]:
-        """The best hit of each chunk, at most `limit`."""
+        """The best hit of each chunk or validated answer, at most `limit`."""
         best: dict[object, Passage] = {}
         for hit in self.hits:
-            best.setdefault(hit.chunk_id or hit.point_id, hit)
+            best.setdefault(hit.owner_key, hit)
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
@@ -119,17 +119,41 @@ def search(
         vector,
         recipe=recipe,
         limit=limit * POINTS_PER_PASSAGE,
-        payload_filter=category_filter(list(categories)),
+        payload_filter=searched_filter(list(categories)),
         min_score=min_score,
     )
     return SearchResult(hits=tuple(passage_from_hit(hit) for hit in hits))
 
 
+#: Given hits on validated answers and an agent, the hits whose row answers now, completed from it.
+FaqCheck = Callable[[Sequence[Passage], int], list[Passage]]
+
+_faq_checks: list[FaqCheck] = []
+
+
+def register_faq_check(check: FaqCheck) -> None:
+    """Have `check` confirm the hits on validated answers, whose rows belong to an app above."""
+    if check not in _faq_checks:
+        _faq_checks.append(check)
+
+
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk still exists and still belongs to the agent; give legacy hits their chunk."""
+    """Keep the hits whose chunk or validated answer still stands and belongs to the agent.
+
+    Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
+    """
     by_id, by_rank = _existing_chunks(result.hits, agent_id)
+    faq_hits = [hit for hit in result.hits if hit.is_faq]
+    standing = {
+        passage.point_id: passage
+        for check in (_faq_checks if faq_hits else ())
+        for passage in check(faq_hits, agent_id)
+    }
     kept = []
     for hit in result.hits:
+        if hit.is_faq:
+            kept += [standing[hit.point_id]] if hit.point_id in standing else []
+            continue
         chunk_id = hit.chunk_id or by_rank.get((hit.document_id, hit.chunk_index))
         if hit.document_id is None:
             kept.append(hit)

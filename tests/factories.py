@@ -11,6 +11,9 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from faqs.indexing import sync_learned
+from faqs.learning import add_manual_faq
+from faqs.models import LearnedResponse
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Document
 
@@ -93,3 +96,15 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
         conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
     )
     return turn
+
+
+def make_learned(agent: Agent | None = None, **overrides: Any) -> LearnedResponse:
+    """A validated answer whose points are written."""
+    defaults: dict[str, Any] = {
+        "question": f"Où se trouve la salle {uuid.uuid4().hex[:8]} ?",
+        "answer": "Au premier étage.",
+    }
+    row = add_manual_faq(agent=agent or make_agent(), **{**defaults, **overrides})
+    sync_learned([row.pk])
+    row.refresh_from_db()
+    return row
