@@ -28,6 +28,7 @@ from faqs.models import (
     LearnedResponse,
     LearnedResponseQuerySet,
     LearnedStatus,
+    Phrasing,
 )
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.indexing.documents import remove_points
@@ -165,6 +166,39 @@ def remove_learned_points(*, agent_slug: str, ids: Sequence[str]) -> None:
     if store.resolve_alias(LEARNED_COLLECTION):
         store.delete(LEARNED_COLLECTION, ids)
     remove_points(agent_slug=agent_slug, ids=ids)
+
+
+def remove_stray_points() -> int:
+    """Delete the points of the shared collection that no standing row owns, there and in their agent's index.
+
+    A cleanup that was lost with its broker leaves such points; nothing is ever served from them.
+    """
+    store = vector_store()
+    if store.resolve_alias(LEARNED_COLLECTION) is None:
+        return 0
+    slugs = dict(Agent.objects.values_list("pk", "slug"))
+    removed = 0
+    for batch in store.scroll(LEARNED_COLLECTION):
+        owned = _owned_among([point.id for point in batch])
+        strays = [point for point in batch if point.id not in owned]
+        for agent_id, group in groupby(strays, key=lambda point: point.payload.get("agent_id")):
+            ids = [point.id for point in group]
+            slug = slugs.get(agent_id) if isinstance(agent_id, int) else None
+            if slug is None:
+                store.delete(LEARNED_COLLECTION, ids)
+            else:
+                remove_learned_points(agent_slug=slug, ids=ids)
+            removed += len(ids)
+    return removed
+
+
+def _owned_among(ids: Sequence[str]) -> set[str]:
+    standing = LearnedResponse.objects.standing()
+    owned = standing.filter(point_id__in=ids).values_list("point_id", flat=True)
+    phrased = Phrasing.objects.filter(
+        point_id__in=ids, response__in=standing.order_by().values("pk")
+    ).values_list("point_id", flat=True)
+    return {str(point) for point in (*owned, *phrased)}
 
 
 def _among(keys: Sequence[int]) -> LearnedResponseQuerySet:

@@ -68,7 +68,7 @@ def learn_from_message(
         response.owner_id = owner.pk if owner else None
     response.question = question
     response.answer = corrected_answer.strip() or answer
-    response.status, response.status_reason = LearnedStatus.VALID, ""
+    validate(response)
     save_learned(response, phrasings=phrasings if phrasings or not response.pk else None)
     return response
 
@@ -119,6 +119,13 @@ def save_learned(
             _store_phrasings(response, others)
         (schedule_indexing if in_worker else mark_pending)([response.pk])
     response.refresh_from_db()
+
+
+def validate(response: LearnedResponse) -> None:
+    """Make a row valid as of now: a review date that has passed has been met."""
+    response.status, response.status_reason = LearnedStatus.VALID, ""
+    if _is_overdue(response):
+        response.review_date = None
 
 
 def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "") -> int:
