@@ -198,6 +198,7 @@ def _unguarded(cell: str) -> str:
 
 def _decoded(data: bytes) -> str:
     """UTF-8, UTF-16 with its mark, or what a French Windows writes."""
+    encodings: tuple[str, ...]
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encodings = ("utf-16",)
     else:
