@@ -59,6 +59,10 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        _("Réponses validées"),
+        (Entry(_("FAQ"), "verified", "faqs_learnedresponse", "faqs.view_learnedresponse"),),
+    ),
+    (
         _("Conversations"),
         (
             Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),

@@ -10,7 +10,8 @@ from agents.models import Agent, IndexingMethod
 from knowledge.indexing import legacy, qa_atomic
 from knowledge.indexing.points import PlannedPoint
 from knowledge.models import Chunk, Document
-from knowledge.payloads import ChunkFacts, faq_payload
+from knowledge.payloads import ChunkFacts, agent_filter, faq_payload
+from knowledge.vectors.base import PayloadFilter
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
 
@@ -44,6 +45,11 @@ def plan_faq_point(
         agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at
     )
     return PlannedPoint(id=point_id, payload=payload)
+
+
+def agent_points(agent_id: int) -> PayloadFilter:
+    """One agent's points in a collection that agents share."""
+    return agent_filter(agent_id)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
