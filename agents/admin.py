@@ -32,6 +32,7 @@ from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (_("Réponses directes"), ("direct_answers", "direct_answer_threshold")),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
+    (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
     (
         _("Recherche"),
         ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),

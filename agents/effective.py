@@ -36,6 +36,8 @@ class EffectiveConfig:
     direct_answer_threshold: float | None
     guard_rail_threshold: float | None
     guard_rail_message: str
+    record_unanswered: bool
+    unanswered_threshold: float | None
     generate_questions: bool
     generate_titles: bool
 

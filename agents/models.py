@@ -138,6 +138,22 @@ class RuntimeSettings(models.Model):
         max_length=2_000,
         help_text=_("Vide : « Requête trop éloignée de la recherche fondamentale. »"),
     )
+    record_unanswered = models.BooleanField(
+        _("garder les questions sans réponse"),
+        default=True,
+        help_text=_(
+            "Les questions refusées ou mal répondues sont gardées, sans leur auteur, pour préparer des réponses validées."
+        ),
+    )
+    unanswered_threshold = _ratio(
+        _("seuil des questions sans réponse"),
+        _(
+            "En dessous, une réponse tirée des documents compte comme question sans réponse. Vide : à mi-chemin "
+            "entre le garde-fou et la réponse directe."
+        ),
+        null=True,
+        blank=True,
+    )
     generate_questions = models.BooleanField(
         _("questions écrites par le modèle"),
         default=True,

@@ -33,6 +33,7 @@ from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
 from faqs.learning import record_served
 from faqs.recall import LearnedRecall, recall_learned
+from faqs.unanswered import Unanswered, keep_unanswered, unanswered_reason
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
     Passage,
@@ -69,6 +70,8 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
+    #: The question, when nothing stored met it well; kept at the end of a turn that is saved.
+    unanswered: Unanswered | None = None
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
@@ -127,6 +130,16 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         score=found.best_score,
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
     )
+    reason = unanswered_reason(found, thresholds, config)
+    if reason is not None and config.record_unanswered:
+        result.unanswered = Unanswered(
+            agent_id=config.agent_id,
+            question=asked.text,
+            vector=vector,
+            recipe=model.recipe,
+            reason=reason,
+            score=found.best_score if found.hits else None,
+        )
     if found.is_out_of_domain(thresholds):
         return await _refuse(config, answer, emit)
 
@@ -308,6 +321,8 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         )
         if result.status is TurnStatus.DONE and answer.learned_id is not None:
             await in_database(record_served, answer.learned_id)
+        if result.status is TurnStatus.DONE and result.unanswered is not None:
+            await in_database(keep_unanswered, result.unanswered, turn_id=request.turn_id)
     log_turn(request.turn_id, result.status.value, answer.source, answer.llm_calls)
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))

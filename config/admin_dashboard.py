@@ -17,7 +17,13 @@ from agents.admin_base import admin_url
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment
 from chat.models import AnswerSource, Turn, TurnStatus
-from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from faqs.models import (
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    LearnedStatus,
+    QuestionGroup,
+)
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild
 
 #: What counts as recent for the questions that were refused or failed.
@@ -76,6 +82,12 @@ WATCHED: tuple[Watch, ...] = (
         "faqs.view_learnedresponse",
         lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED).count(),
         lambda: admin_url(LearnedResponse, "changelist", index_state__exact="failed"),
+    ),
+    Watch(
+        _("Questions sans réponse à traiter"),
+        "faqs.view_questiongroup",
+        lambda: QuestionGroup.objects.filter(status=GroupStatus.OPEN).count(),
+        lambda: admin_url(QuestionGroup, "changelist", status__exact="open"),
     ),
     Watch(
         _("Questions refusées par le garde-fou, 7 jours"),

@@ -50,12 +50,14 @@ def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
     from faqs.indexing import reap_learned
+    from faqs.unanswered import tidy_unanswered
     from knowledge.indexing.jobs import reap_builds
 
     close_old_connections()
     try:
         reap_builds()
         reap_learned()
+        tidy_unanswered()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:

@@ -1,4 +1,4 @@
-"""Validated answers as staff see them: the FAQ editor.
+"""Validated answers as staff see them: the FAQ editor, and the questions that still wait for an answer.
 
 Rows are written by the verbs of `faqs.learning`, so that their points follow. What waits for its points, or could not
 be indexed, says so in the list with what to do.
@@ -18,13 +18,29 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import StaffAdmin, Tone, badge, stacked
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    StaffAdmin,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    stacked,
+)
 from faqs import admin_views
 from faqs.exchange import export_csv
 from faqs.forms import LearnedResponseForm
 from faqs.indexing import schedule_indexing
 from faqs.learning import save_learned, set_status
-from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
+from faqs.models import (
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    LearnedStatus,
+    Phrasing,
+    QuestionGroup,
+)
+from faqs.unanswered import dismiss, group_questions, ranked_groups
 
 # --- Learned responses -----------------------------------------------------------------------------------------------
 
@@ -271,3 +287,108 @@ def _index_hint(row: LearnedResponse) -> str:
     return gettext(
         "%(error)s Prochain essai à %(when)s, ou tout de suite par l’action « Indexer à nouveau »."
     ) % {"error": row.index_error, "when": when}
+
+
+# --- Unanswered questions --------------------------------------------------------------------------------------------
+
+_GROUP_TONES: dict[str, Tone] = {
+    GroupStatus.OPEN: "warning",
+    GroupStatus.DRAFTED: "busy",
+    GroupStatus.ANSWERED: "good",
+    GroupStatus.DISMISSED: "neutral",
+}
+#: Questions of a group that its page lists, the newest first.
+SHOWN_QUESTIONS = 50
+
+
+@admin.register(QuestionGroup)
+class QuestionGroupAdmin(ReadOnlyAdmin):
+    """What people asked in vain, grouped; the most asked first."""
+
+    change_form_template = "admin/faqs/questiongroup/change_form.html"
+    list_display = ("shown_question", "asked", "last", "state", "agent", "answer_link")
+    list_filter = ("status", ("agent", AutocompleteSelectFilter), "questions__reason")
+    list_filter_submit = True
+    list_select_related = ("agent", "response")
+    search_fields = ("question", "questions__question")
+    actions = ("dismiss_groups",)
+    fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "created_at")}),)
+    readonly_fields = ("state", "answer_link")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
+        """The counts come before the ordering that uses them, which the base class would apply first."""
+        return ranked_groups()
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("-asked_count", "-last_asked")
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<int:group_id>/draft/",
+                wrap(admin_views.draft_answer),
+                name="faqs_questiongroup_draft",
+            ),
+            path(
+                "<int:group_id>/approve/",
+                wrap(admin_views.approve_answer),
+                name="faqs_questiongroup_approve",
+            ),
+            *super().get_urls(),
+        ]
+
+    def has_dismiss_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("faqs.change_questiongroup")
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        # Grouping is derived and bounded: without a worker the list is up to date all the same.
+        group_questions()
+        return super().changelist_view(request, extra_context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        group = kwargs.get("obj")
+        if isinstance(group, QuestionGroup):
+            may_see_turns = request.user.has_perm("chat.view_turn")
+            context["questions"] = group.questions.order_by("-asked_at")[:SHOWN_QUESTIONS]
+            context["response"] = group.response
+            context["may_draft"] = admin_views.may_draft(request)
+            context["may_see_turns"] = may_see_turns
+            context["replay_url"] = (
+                admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
+            )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.action(description=_("Écarter"), permissions=["dismiss"])
+    def dismiss_groups(self, request: HttpRequest, queryset: QuerySet[QuestionGroup]) -> None:
+        keys = list(queryset.values_list("pk", flat=True))
+        count = dismiss(QuestionGroup.objects.filter(pk__in=keys))
+        text = ngettext("%(count)d groupe écarté.", "%(count)d groupes écartés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("question"), ordering="question")
+    def shown_question(self, group: QuestionGroup) -> SafeString:
+        text = Truncator(group.question).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("fois"), ordering="asked_count")
+    def asked(self, group: Any) -> int:
+        return group.asked_count or 0
+
+    @admin.display(description=_("dernière fois"), ordering="last_asked")
+    def last(self, group: Any) -> str:
+        if group.last_asked is None:
+            return "–"
+        return formats.date_format(timezone.localtime(group.last_asked), "SHORT_DATETIME_FORMAT")
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, group: QuestionGroup) -> SafeString:
+        return badge(group.get_status_display(), _GROUP_TONES.get(group.status, "neutral"))
+
+    @admin.display(description=_("réponse validée"))
+    def answer_link(self, group: QuestionGroup) -> str:
+        return change_link(group.response)

@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from agents.admin_base import admin_url, rounded
 from agents.models import Agent
 from faqs.agreement import compare_questions
 from faqs.indexing import LEARNED_COLLECTION
@@ -47,7 +52,7 @@ def find_similar(
     rows = (
         LearnedResponse.objects.filter(agent=agent)
         .exclude(status=LearnedStatus.OBSOLETE)
-        .exclude(pk=exclude)
+        .exclude(pk__in=[] if exclude is None else [exclude])
         .in_bulk({learned for learned, _question in points})
     )
     found: dict[int, SimilarAnswer] = {}
@@ -56,6 +61,25 @@ def find_similar(
             kind = _kind(rows[learned], answer)
             found.setdefault(learned, SimilarAnswer(kind, rows[learned], question, score))
     return sorted(found.values(), key=lambda each: each.kind)
+
+
+def similar_text(similar: SimilarAnswer) -> SafeString:
+    """« Doublon : … », with a link to the answer that exists."""
+    row = similar.response
+    label = (
+        _("Doublon : la même réponse est déjà donnée à")
+        if similar.kind == "duplicate"
+        else _("Contradiction : une autre réponse est déjà donnée à")
+    )
+    closeness = _("même texte") if similar.score is None else f"{rounded(similar.score, 2)}"
+    return format_html(
+        '{} <a class="underline" href="{}">« {} »</a> ({}, {}).',
+        label,
+        admin_url(LearnedResponse, "change", row.pk),
+        similar.question,
+        row.get_status_display(),
+        closeness,
+    )
 
 
 def _kind(row: LearnedResponse, answer: str) -> Literal["duplicate", "contradiction"]:

@@ -6,8 +6,6 @@ from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -17,10 +15,9 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from agents.admin_base import admin_url, rounded
 from agents.exceptions import ApplicationError
 from agents.models import Agent
-from faqs.duplicates import SimilarAnswer, find_similar
+from faqs.duplicates import find_similar, similar_text
 from faqs.exceptions import AnswerRejectedError
 from faqs.learning import check_texts, clean_answer, one_line, other_phrasings
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
@@ -104,25 +101,6 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
                     ),
                 ]
             )
-
-
-def similar_text(similar: SimilarAnswer) -> SafeString:
-    """« Doublon : … », with a link to the answer that exists."""
-    row = similar.response
-    label = (
-        gettext("Doublon : la même réponse est déjà donnée à")
-        if similar.kind == "duplicate"
-        else gettext("Contradiction : une autre réponse est déjà donnée à")
-    )
-    closeness = gettext("même texte") if similar.score is None else f"{rounded(similar.score, 2)}"
-    return format_html(
-        '{} <a class="underline" href="{}">« {} »</a> ({}, {}).',
-        label,
-        admin_url(LearnedResponse, "change", row.pk),
-        similar.question,
-        row.get_status_display(),
-        closeness,
-    )
 
 
 class ImportFaqsForm(forms.Form):

@@ -91,7 +91,10 @@ def nudge(keys: list[int]) -> None:
 
 
 def reap_learned() -> int:
-    """Take what is overdue out of service, and nudge for what still waits for its points; returns how many."""
+    """Take what is overdue out of service, and nudge for what still waits for its points; returns how many.
+
+    Called by every worker every few seconds: two short queries when there is nothing to do.
+    """
     expire_reviews()
     due = list(LearnedResponse.objects.due_for_indexing().values_list("pk", flat=True)[:SYNC_BATCH])
     if due:
@@ -266,8 +269,7 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
     Its name comes from the recipe, so two first writers agree on it. With a new embedding model the alias moves to an
     empty collection, every row is due again, and the vectors of the old model go.
     """
-    digest = hashlib.sha256(json.dumps(recipe.as_json(), sort_keys=True).encode()).hexdigest()
-    name = f"{LEARNED_COLLECTION}_{digest[:12]}"
+    name = f"{LEARNED_COLLECTION}_{recipe_digest(recipe)}"
     before = store.resolve_alias(LEARNED_COLLECTION)
     if before != name:
         store.ensure(name, recipe)
@@ -278,6 +280,11 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
             )
             store.drop(before)
     return name
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """A short name for a recipe: two vectors are comparable when it is the same."""
+    return hashlib.sha256(json.dumps(recipe.as_json(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:

@@ -165,3 +165,92 @@ class Phrasing(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+
+# --- Unanswered questions --------------------------------------------------------------------------------------------
+
+
+class UnansweredReason(models.TextChoices):
+    REFUSED = "refused", _("Refusée par le garde-fou")
+    LOW_SCORE = "low_score", _("Passages peu proches")
+    REPORTED = "reported", _("Réponse signalée")
+
+
+class GroupStatus(models.TextChoices):
+    OPEN = "open", _("À traiter")
+    DRAFTED = "drafted", _("Réponse en préparation")
+    ANSWERED = "answered", _("Répondue")
+    DISMISSED = "dismissed", _("Écartée")
+
+
+class QuestionGroup(models.Model):
+    """Unanswered questions that mean the same; named after its first question, whose vector the others are compared to."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="question_groups", verbose_name=_("agent")
+    )
+    question = models.CharField(_("question"), max_length=500)
+    status = models.CharField(
+        _("état"), max_length=20, choices=GroupStatus.choices, default=GroupStatus.OPEN
+    )
+    response = models.ForeignKey(
+        LearnedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="question_groups",
+        verbose_name=_("réponse validée"),
+    )
+    recipe = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
+    vector = models.BinaryField(editable=False)
+
+    class Meta:
+        verbose_name = _("groupe de questions sans réponse")
+        verbose_name_plural = _("questions sans réponse")
+        ordering: ClassVar = ["-pk"]
+        indexes: ClassVar = [models.Index(fields=["agent", "recipe"])]
+
+    def __str__(self) -> str:
+        return self.question
+
+
+class UnansweredQuestion(models.Model):
+    """One question that was refused, poorly answered or reported; forgotten after the retention time.
+
+    Its text is masked (`faqs.unanswered`) and it knows its turn, but not who asked.
+    """
+
+    agent = models.ForeignKey(
+        Agent,
+        on_delete=models.CASCADE,
+        related_name="unanswered_questions",
+        verbose_name=_("agent"),
+    )
+    group = models.ForeignKey(
+        QuestionGroup,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="questions",
+        verbose_name=_("groupe"),
+    )
+    question = models.CharField(_("question"), max_length=500)
+    reason = models.CharField(_("raison"), max_length=20, choices=UnansweredReason.choices)
+    score = models.FloatField(_("meilleur score"), null=True, blank=True)
+    source_turn = models.UUIDField(unique=True, editable=False)
+    asked_at = models.DateTimeField(_("posée le"), default=timezone.now)
+    recipe = models.CharField(max_length=64, editable=False)
+    vector = models.BinaryField(editable=False)
+
+    class Meta:
+        verbose_name = _("question sans réponse")
+        verbose_name_plural = _("questions sans réponse")
+        ordering: ClassVar = ["-asked_at"]
+        indexes: ClassVar = [
+            models.Index(fields=["agent", "asked_at"]),
+            models.Index(fields=["asked_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.question
