@@ -126,18 +126,34 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[dict[str, str | int]]]:
 
 
 def import_csv(agent: Agent, data: bytes, *, in_worker: bool = True) -> ImportReport:
-    """Keep every row that can be kept; the same question again updates its answer.
+    """Keep every row that can be kept; a question that the agent knows already gets the file's answer.
 
     With `in_worker` off the caller calls `sync_learned(report.keys)`.
     """
-    rows, failed = parse_csv(data)
+    read, failed = parse_csv(data)
     report = ImportReport(failed=failed)
+    rows = _without_repetitions(read, report)
     for start in range(0, len(rows), _BATCH):
         _store(agent, rows[start : start + _BATCH], report)
     if in_worker and report.keys:
         with transaction.atomic():
             schedule_indexing(report.keys)
     return report
+
+
+def _without_repetitions(rows: list[FaqRow], report: ImportReport) -> list[FaqRow]:
+    """The first row of each question; a later one with another answer is a contradiction that a person must settle."""
+    first: dict[str, FaqRow] = {}
+    for row in rows:
+        known = first.setdefault(question_key(row.question) or f"line {row.line}", row)
+        if known is row:
+            continue
+        if clean_answer(known.answer) == clean_answer(row.answer):
+            report.unchanged += 1
+        else:
+            reason = _("Même question qu’à la ligne %(line)d, avec une autre réponse.")
+            report.fail(row.line, row.question, reason % {"line": known.line})
+    return list(first.values())
 
 
 def _store(agent: Agent, rows: list[FaqRow], report: ImportReport) -> None:

@@ -36,8 +36,12 @@ def add_manual_faq(
     owner: AbstractBaseUser | None = None,
     review_date: date | None = None,
     kind: LearnedKind = LearnedKind.FAQ,
+    in_worker: bool = True,
 ) -> LearnedResponse:
-    """Keep a validated answer and have it indexed; raises `AnswerRejectedError` with what is wrong."""
+    """Keep a validated answer and have it indexed; raises `AnswerRejectedError` with what is wrong.
+
+    With `in_worker` off the caller calls `sync_learned` after the commit.
+    """
     response = LearnedResponse(
         agent=agent,
         question=question,
@@ -47,7 +51,7 @@ def add_manual_faq(
         owner_id=owner.pk if owner else None,
         review_date=review_date,
     )
-    save_learned(response, phrasings=phrasings)
+    save_learned(response, phrasings=phrasings, in_worker=in_worker)
     return response
 
 

@@ -42,6 +42,7 @@ class Command(BaseCommand):
                 category=options["category"],
                 review_date=options["review_date"],
                 kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
+                in_worker=False,
             )
         report = sync_learned([row.pk])
         row.refresh_from_db()

@@ -93,10 +93,16 @@ class CommandTests(TestCase):
         assert (result["updated"], result["unchanged"], result["indexed"]) == (0, 2, 0)
         assert LearnedResponse.objects.count() == 2
 
-    def test_same_question_twice_in_a_file_is_one_answer(self) -> None:
-        result = run("import_faqs", self.agent.slug, self.file("question,answer\nA ?,1\na,2\n"))
-        assert (result["created"], result["updated"]) == (1, 1)
-        assert LearnedResponse.objects.get().answer == "2"
+    def test_same_question_twice_in_a_file_is_kept_once_and_a_contradiction_is_named(self) -> None:
+        path = self.file("question,answer\nA ?,1\na,1\nA,2\n")
+        result = run("import_faqs", self.agent.slug, path)
+        assert (result["created"], result["unchanged"]) == (1, 1)
+        assert [(row["line"], "ligne 2" in row["reason"]) for row in result["failed"]] == [
+            (4, True)
+        ]
+        assert LearnedResponse.objects.get().answer == "1"
+        again = run("import_faqs", self.agent.slug, path)
+        assert (again["updated"], again["unchanged"]) == (0, 2)
 
     def test_export_comes_back_with_its_phrasings(self) -> None:
         make_learned(self.agent, question="=Prix ?", answer="- 12 €\n- 6 €", phrasings=["Tarif ?"])
