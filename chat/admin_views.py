@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 from agents.admin_base import admin_url
 from agents.exceptions import ApplicationError
 from chat.forms import ReplayForm, ValidateAnswerForm
-from chat.models import Message, Role, Turn, TurnStatus
+from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
 from chat.quality.replay import replay
 from faqs.learning import learn_from_message
 from faqs.models import LearnedResponse, QuestionGroup
@@ -38,11 +38,10 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     turn = get_object_or_404(
         Turn.objects.select_related("conversation__deployment__agent"), pk=turn_id
     )
-    texts = {
-        message.role: message.content
-        for message in Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
-    }
-    if turn.status != TurnStatus.DONE or not texts.get(Role.ASSISTANT):
+    exchange = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
+    messages_by_role = {message.role: message for message in exchange}
+    asked, answered = messages_by_role.get(Role.USER), messages_by_role.get(Role.ASSISTANT)
+    if turn.status != TurnStatus.DONE or answered is None or not answered.content:
         messages.error(request, _("Cet échange n’a pas de réponse à valider."))
         return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
     agent = turn.conversation.deployment.agent
@@ -52,8 +51,8 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
         agent=agent,
         learned_id=known.pk if known else None,
         initial={
-            "question": known.question if known else texts.get(Role.USER, ""),
-            "answer": known.answer if known else without_citations(texts[Role.ASSISTANT]),
+            "question": known.question if known else (asked.content if asked else ""),
+            "answer": known.answer if known else _first_text(turn, answered),
         },
     )
     if request.method == "POST" and form.is_valid():
@@ -62,7 +61,7 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
                 agent=agent,
                 message_uuid=turn.pk,
                 question=form.cleaned_data["question"],
-                answer=texts[Role.ASSISTANT],
+                answer=answered.content,
                 corrected_answer=form.cleaned_data["answer"],
                 owner=request.user if request.user.is_authenticated else None,
             )
@@ -113,6 +112,13 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
         answered=sum(row.is_answered for row in replayed or ()),
         group_url=admin_url(QuestionGroup, "change", group.pk),
     )
+
+
+def _first_text(turn: Turn, answered: Message) -> str:
+    """What staff start from: the answer, or the first passage where passages were only quoted."""
+    quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
+    text = str(quoted[0].get("text") or "") if quoted else ""
+    return text or without_citations(answered.content)
 
 
 def without_citations(answer: str) -> str:

@@ -60,7 +60,15 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
     ),
     (
         _("Réponses validées"),
-        (Entry(_("FAQ"), "verified", "faqs_learnedresponse", "faqs.view_learnedresponse"),),
+        (
+            Entry(_("FAQ"), "verified", "faqs_learnedresponse", "faqs.view_learnedresponse"),
+            Entry(
+                _("Questions sans réponse"),
+                "contact_support",
+                "faqs_questiongroup",
+                "faqs.view_questiongroup",
+            ),
+        ),
     ),
     (
         _("Conversations"),

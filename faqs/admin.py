@@ -277,6 +277,8 @@ def _index_hint(row: LearnedResponse) -> str:
     """Why an answer is not served yet, and what to do about it."""
     if row.index_state not in (IndexState.PENDING, IndexState.FAILED):
         return ""
+    if not row.is_standing and not row.attempts:
+        return gettext("Elle n’est pas servie ; un worker retire ce qui en est indexé.")
     if not row.attempts:
         return gettext("Elle est servie dès qu’un worker l’a indexée.")
     when = (

@@ -8,7 +8,7 @@ from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
 from chat.admin_views import without_citations
-from chat.models import AnswerSource, Conversation, Turn, TurnStatus
+from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus
 from faqs.models import (
     GroupStatus,
     LearnedResponse,
@@ -45,6 +45,15 @@ class ValidateMessageTests(TestCase):
         assert "Où garer son vélo ?" in page
         assert "Sous l&#x27;abri, à gauche." in page
         assert "plan.md" not in page
+
+    def test_quoted_passages_are_offered_one_by_one(self) -> None:
+        turn = make_answered()
+        Turn.objects.filter(pk=turn.pk).update(answer_source=AnswerSource.EXTRACTIVE)
+        sources = [{"n": 1, "text": "Le premier passage."}, {"n": 2, "text": "Le second."}]
+        turn.messages.filter(role=Role.ASSISTANT).update(sources=sources)
+        page = superuser_client().get(admin_url(Turn, "learn", turn.pk)).content.decode()
+        assert "Le premier passage." in page
+        assert "Le second." not in page
 
     def test_corrected_answer_becomes_a_validated_answer(self) -> None:
         turn = make_answered()

@@ -137,5 +137,5 @@ class CommandTests(TestCase):
     def test_sync_removes_points_that_nobody_owns(self) -> None:
         row = make_learned(self.agent)
         LearnedResponse.objects.filter(pk=row.pk).delete()  # its cleanup never runs here
-        assert run("sync_faqs")["strays"] == 1
+        assert run("sync_faqs")["strays"] >= 1
         assert vector_store().fetch(LEARNED_COLLECTION, [str(row.point_id)]) == {}

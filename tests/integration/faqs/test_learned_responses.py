@@ -10,6 +10,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
+from config.celery import _reap
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import (
     LEARNED_COLLECTION,
@@ -399,3 +400,23 @@ class RulesTests(TestCase):
     def test_phrasings_that_say_nothing_new_are_dropped(self) -> None:
         row = make_learned(question=QUESTION, phrasings=["où  garer son vélo", "Et mon vélo ?", ""])
         assert [phrasing.text for phrasing in row.phrasings.all()] == ["Et mon vélo ?"]
+
+
+class ReaperTests(TestCase):
+    def test_worker_looks_after_what_waits_what_is_overdue_and_what_is_new(self) -> None:
+        waiting = add_manual_faq(agent=make_agent(), question=QUESTION, answer=ANSWER)
+        LearnedResponse.objects.update(next_attempt_at=timezone.now())
+        overdue = make_learned(review_date=timezone.localdate())
+        yesterday = timezone.localdate() - timedelta(days=1)
+        LearnedResponse.objects.filter(pk=overdue.pk).update(review_date=yesterday)
+        with (
+            mock.patch("faqs.indexing.nudge") as nudge,
+            mock.patch("faqs.unanswered.group_questions") as group,
+            mock.patch("django.db.close_old_connections"),
+        ):
+            _reap()
+            _reap()
+        assert [call.args[0] for call in nudge.call_args_list] == [[waiting.pk]]
+        assert group.call_count == 2
+        overdue.refresh_from_db()
+        assert overdue.status == LearnedStatus.TO_REVIEW
