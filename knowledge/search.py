@@ -58,14 +58,18 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them."""
+        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them.
+
+        At the same score a validated answer comes before a document's.
+        """
         if threshold is None:
             return []
-        return [
+        found = [
             hit
             for hit in self.hits
             if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content
         ]
+        return sorted(found, key=lambda hit: (-hit.score, not hit.is_faq))
 
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""

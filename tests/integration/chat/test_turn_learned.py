@@ -152,4 +152,6 @@ class LearnedTurnTests(TestCase):
         )
         found = recall_learned(SearchResult(hits), "Q ?").result
         assert [hit.point_id for hit in found.hits] == ["a", "c", "b"]
+        candidates = SearchResult(hits).direct_candidates(0.8)
+        assert [hit.point_id for hit in candidates] == ["a", "c", "b"]
         assert direct_text(found.hits[0])
