@@ -126,7 +126,8 @@ def _configuration(host: str, port: int) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "ws_max_size": 4 * settings.MAX_FRAME_BYTES,
+        # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
+        "ws_max_size": 64 * settings.MAX_FRAME_BYTES,
         "timeout_graceful_shutdown": settings.GRACEFUL_SHUTDOWN_SECONDS,
     }
 

@@ -351,8 +351,10 @@ WEB_THREADS = env.int("WEB_THREADS", default=4)
 GRACEFUL_SHUTDOWN_SECONDS = env.int("GRACEFUL_SHUTDOWN_SECONDS", default=5)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
-LOGIN_URL = "admin:login"
+LOGIN_URL = "login"
+#: Of the admin's own form; `login` leads back to the chat page.
 LOGIN_REDIRECT_URL = "admin:index"
+LOGOUT_REDIRECT_URL = "chat-home"
 
 # --- Admin -----------------------------------------------------------------------------------------------------------
 
