@@ -45,6 +45,7 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         ),
     ),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
+    (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
     (
         _("Recherche"),
         ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),

@@ -46,6 +46,8 @@ class EffectiveConfig:
     memory_max_age_days: int
     memory_auto_prune: bool
     memory_learning: str
+    record_unanswered: bool
+    unanswered_threshold: float | None
     generate_questions: bool
     generate_titles: bool
 

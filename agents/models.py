@@ -179,6 +179,22 @@ class RuntimeSettings(models.Model):
         null=True,
         blank=True,
     )
+    record_unanswered = models.BooleanField(
+        _("garder les questions sans réponse"),
+        default=True,
+        help_text=_(
+            "Les questions refusées ou mal répondues sont gardées, sans leur auteur, pour préparer des réponses validées."
+        ),
+    )
+    unanswered_threshold = _ratio(
+        _("seuil des questions sans réponse"),
+        _(
+            "En dessous, une réponse tirée des documents compte comme question sans réponse. Vide : à mi-chemin "
+            "entre le garde-fou et la réponse directe."
+        ),
+        null=True,
+        blank=True,
+    )
     memory_max_age_days = _count(
         _("âge maximal en mémoire"),
         _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),

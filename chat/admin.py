@@ -6,9 +6,10 @@ own; they are read inside their conversation.
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -26,6 +27,7 @@ from agents.admin_base import (
     count_link,
     rounded,
 )
+from chat import admin_views
 from chat.explanation import explain_trace
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from knowledge.models import Chunk, Document
@@ -164,6 +166,40 @@ class TurnAdmin(PrivateAdmin):
         ),
     )
 
+    actions = ("learn",)
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<uuid:turn_id>/learn/",
+                wrap(admin_views.learn_from_turn),
+                name="chat_turn_learn",
+            ),
+            path(
+                "replay/<int:group_id>/",
+                wrap(admin_views.replay_group),
+                name="chat_turn_replay_group",
+            ),
+            *super().get_urls(),
+        ]
+
+    def has_learn_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(
+            ["faqs.add_learnedresponse", "faqs.change_learnedresponse", "chat.view_turn"]
+        )
+
+    @admin.action(description=_("Valider en FAQ…"), permissions=["learn"])
+    def learn(self, request: HttpRequest, queryset: QuerySet[Turn]) -> HttpResponse | None:
+        """Each answer is read before it is validated: one at a time."""
+        keys = list(queryset.values_list("pk", flat=True)[:2])
+        if len(keys) == 1:
+            return HttpResponseRedirect(admin_url(Turn, "learn", keys[0]))
+        self.message_user(
+            request, gettext("Choisissez un seul échange à valider."), messages.WARNING
+        )
+        return None
+
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """The list of one conversation's turns is an address that the conversations link to."""
         if lookup == "conversation__id__exact":
@@ -185,6 +221,11 @@ class TurnAdmin(PrivateAdmin):
             context["title"] = gettext("Pourquoi cette réponse")
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
+            context["learn_url"] = (
+                admin_url(Turn, "learn", turn.pk)
+                if turn.status == TurnStatus.DONE and self.has_learn_permission(request)
+                else ""
+            )
             context.update(_exchange(turn))
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -37,6 +37,7 @@ STEPS: dict[str, Words] = {
     "embedding": gettext_lazy("Mise en vecteur"),
     "memory_guard": gettext_lazy("Réponses en mémoire"),
     "search": gettext_lazy("Recherche dans les documents"),
+    "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
@@ -75,6 +76,13 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "search": {
         "found": gettext_lazy("Des passages ont été trouvés."),
         "nothing": gettext_lazy("Rien n’a été trouvé."),
+    },
+    "learned": {
+        "found": gettext_lazy(
+            "Des réponses validées sont parmi les passages ; elles passent devant à score égal."
+        ),
+        "nothing": gettext_lazy("Aucune réponse validée n’est proche."),
+        "courtesy": gettext_lazy("La question est une formule de politesse qui a sa réponse."),
     },
     "direct_answer": {
         "served": gettext_lazy(
@@ -172,6 +180,10 @@ def _detail_text(step: str, detail: str) -> str:
             "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "
             "les mots rares comptant plus."
         ) % {"similarity": parts[0], "words": parts[1]}
+    if step == "learned":
+        if detail in ("", "0"):
+            return ""
+        return _("Réponses validées trouvées : %(count)s") % {"count": detail}
     return detail
 
 

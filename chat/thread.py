@@ -56,6 +56,8 @@ class Answer:
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    #: The validated answer that was given, counted once the exchange is saved.
+    learned_id: int | None = None
 
 
 def claim_turn(

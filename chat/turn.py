@@ -6,6 +6,7 @@ network. A dry run takes the same path and writes nothing.
 """
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -40,8 +41,10 @@ from chat.thread import (
 )
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
-from faqs.recall import MemoryMark, RecalledAnswer, stored_mark
+from faqs.learning import record_served
+from faqs.recall import LearnedRecall, MemoryMark, RecalledAnswer, recall_learned, stored_mark
 from faqs.serving import would_serve
+from faqs.unanswered import Unanswered, keep_unanswered, unanswered_reason
 from faqs.verifier import configured_verifier
 from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
@@ -55,6 +58,8 @@ from knowledge.search import (
     thresholds_for,
 )
 from knowledge.vectors.base import vector_store
+
+logger = logging.getLogger(__name__)
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
@@ -87,6 +92,8 @@ class TurnResult:
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
     learning: Learning | None = None
+    #: The question, when nothing stored met it well; kept at the end of a turn that is saved.
+    unanswered: Unanswered | None = None
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
@@ -138,6 +145,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         return await _answer_from_memory(recalled, answer, emit)
 
     found = await _search(config, model, vector, asked.text)
+    learned = recall_learned(found, request.question)
+    found = learned.result
     thresholds = thresholds_for(config, model=model.recipe.model)
     answer.best_score = found.best_score
     category = detect_category(found.passages(config.match_count))
@@ -147,6 +156,10 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         score=found.best_score,
         detail=category.name if category else "",
     )
+
+    trace.step("learned", _learned_outcome(learned), detail=f"{learned.learned}")
+    if learned.courtesy is not None and config.direct_answers:
+        return await _answer_courtesy(learned.courtesy, answer, emit)
 
     direct = await _direct_answer(config, asked, found, thresholds, trace)
     if direct is not None:
@@ -160,6 +173,16 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
         detail=_parts(found.hits[0]) if found.hits else "",
     )
+    reason = unanswered_reason(found, thresholds, config)
+    if reason is not None and config.record_unanswered:
+        result.unanswered = Unanswered(
+            agent_id=config.agent_id,
+            question=asked.text,
+            vector=vector,
+            recipe=model.recipe,
+            reason=reason,
+            score=found.best_score if found.hits else None,
+        )
     if found.is_out_of_domain(thresholds):
         return await _refuse(config, answer, emit)
 
@@ -263,6 +286,19 @@ async def _search(
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 
+def _learned_outcome(learned: LearnedRecall) -> str:
+    if learned.courtesy is not None:
+        return "courtesy"
+    return "found" if learned.learned else "nothing"
+
+
+async def _answer_courtesy(passage: Passage, answer: Answer, emit: Emit) -> None:
+    """A greeting or thanks: the validated reply, without a source line."""
+    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
+    answer.learned_id = passage.learned_id
+    await _emit_whole(passage.content, answer, emit)
+
+
 async def _direct_answer(
     config: EffectiveConfig,
     asked: StandaloneQuestion,
@@ -313,6 +349,7 @@ async def _direct_answer(
 
 async def _answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None:
     answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
+    answer.learned_id = passage.learned_id
     answer.sources = [source.as_json() for source in number_sources([passage])]
     await emit(Sources(answer.sources))
     await _emit_whole(direct_text(passage), answer, emit)
@@ -418,6 +455,19 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             ),
         )
     )
+    if request.turn_id is not None and result.status is TurnStatus.DONE:
+        await _keep_what_it_teaches(request.turn_id, result)
+
+
+async def _keep_what_it_teaches(turn_id: uuid.UUID, result: TurnResult) -> None:
+    """Count a validated answer that was given, or keep the question that had none. The answer is out already."""
+    try:
+        if result.answer.learned_id is not None:
+            await in_database(record_served, result.answer.learned_id)
+        if result.unanswered is not None:
+            await in_database(keep_unanswered, result.unanswered, turn_id=turn_id)
+    except DatabaseError:
+        logger.exception("turn round_id=%s: nothing was learned from it.", turn_id)
 
 
 async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResult) -> int | None:

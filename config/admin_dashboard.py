@@ -17,6 +17,13 @@ from agents.admin_base import admin_url
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment
 from chat.models import AnswerSource, Turn, TurnStatus
+from faqs.models import (
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    LearnedStatus,
+    QuestionGroup,
+)
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild
 
 #: What counts as recent for the questions that were refused or failed.
@@ -63,6 +70,24 @@ WATCHED: tuple[Watch, ...] = (
         "knowledge.view_indexbuild",
         lambda: IndexBuild.objects.filter(status=BuildStatus.FAILED).count(),
         lambda: admin_url(IndexBuild, "changelist", status__exact="failed"),
+    ),
+    Watch(
+        _("Réponses validées à revoir"),
+        "faqs.view_learnedresponse",
+        lambda: LearnedResponse.objects.filter(status=LearnedStatus.TO_REVIEW).count(),
+        lambda: admin_url(LearnedResponse, "changelist", status__exact="to_review"),
+    ),
+    Watch(
+        _("Réponses validées en échec d’indexation"),
+        "faqs.view_learnedresponse",
+        lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED).count(),
+        lambda: admin_url(LearnedResponse, "changelist", index_state__exact="failed"),
+    ),
+    Watch(
+        _("Questions sans réponse à traiter"),
+        "faqs.view_questiongroup",
+        lambda: QuestionGroup.objects.filter(status=GroupStatus.OPEN).count(),
+        lambda: admin_url(QuestionGroup, "changelist", status__exact="open"),
     ),
     Watch(
         _("Questions refusées par le garde-fou, 7 jours"),

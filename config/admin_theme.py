@@ -72,7 +72,16 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
     ),
     (
         _("Réponses validées"),
-        (Entry(_("Mémoire"), "memory", "faqs_cachedresponse", "faqs.view_cachedresponse"),),
+        (
+            Entry(_("Mémoire"), "memory", "faqs_cachedresponse", "faqs.view_cachedresponse"),
+            Entry(_("FAQ"), "verified", "faqs_learnedresponse", "faqs.view_learnedresponse"),
+            Entry(
+                _("Questions sans réponse"),
+                "contact_support",
+                "faqs_questiongroup",
+                "faqs.view_questiongroup",
+            ),
+        ),
     ),
     (
         _("Conversations"),

@@ -267,6 +267,21 @@ QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
 MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
 UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
 
+# --- Validated answers: bounds ---------------------------------------------------------------------------------------
+
+#: A validated answer whose points could not be written is tried again, at the latest after this time.
+FAQ_RETRY_MAX_SECONDS = env.float("FAQ_RETRY_MAX_SECONDS", default=300.0)
+FAQ_MAX_PHRASINGS = env.int("FAQ_MAX_PHRASINGS", default=30)
+FAQ_MAX_IMPORT_BYTES = env.int("FAQ_MAX_IMPORT_BYTES", default=5 * 1024 * 1024)
+FAQ_MAX_IMPORT_ROWS = env.int("FAQ_MAX_IMPORT_ROWS", default=10_000)
+#: Unanswered questions are forgotten after this many days; an agent keeps the newest of them only.
+UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
+UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
+#: Questions this close mean the same, where the embedding model has no measured profile.
+UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)
+#: Questions of a group that one replay asks again.
+UNANSWERED_REPLAY_QUESTIONS = env.int("UNANSWERED_REPLAY_QUESTIONS", default=20)
+
 # --- Chat: bounds ----------------------------------------------------------------------------------------------------
 
 MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)

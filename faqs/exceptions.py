@@ -1,4 +1,7 @@
-"""Errors of the `faqs` app."""
+"""Errors of the `faqs` app.
+
+Errors of the `faqs` app.
+"""
 
 from django.utils.translation import gettext_lazy as _
 
@@ -15,3 +18,15 @@ class MemoryFileError(FaqError):
 
     code = "memory_file"
     default_message = _("Ce fichier n’est pas une mémoire.")
+
+
+class FaqError(ApplicationError):
+    code = "faq_error"
+    default_message = _("Les réponses validées n’ont pas pu être utilisées.")
+
+
+class AnswerRejectedError(FaqError):
+    """A question or an answer that cannot be kept; `public_message` says why."""
+
+    code = "answer_rejected"
+    default_message = _("Cette réponse ne peut pas être enregistrée.")

@@ -4,16 +4,25 @@
 vector's recipe, its status, and the passages it was made from. Entries are written by the verbs of
 `faqs.memory.entries` only: each write gives its rows the next version of their shelf, which the arrays in memory
 follow. A bare `update()` or `bulk_create()` would go unseen.
+
+Answers that a person validated, and the questions that still wait for one.
+
+A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
+index of its agent, under the same id. The row is the truth and `index_state` says whether the points have followed
+it; nothing is served from a row that is not wholly indexed. `faqs.learning` and `faqs.indexing` write these rows.
 """
 
 import uuid
-from typing import ClassVar
+from datetime import date
+from typing import ClassVar, Self
 
+from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Deployment
+from agents.models import Agent, Deployment
 from knowledge.models import Chunk
 
 # The memory guard (seed 000).
@@ -203,3 +212,242 @@ class DeletedResponse(models.Model):
 
     def __str__(self) -> str:
         return str(self.response_id)
+
+
+# --- Learned responses -----------------------------------------------------------------------------------------------
+
+
+class LearnedKind(models.TextChoices):
+    FAQ = "faq", _("Question fréquente")
+    COURTESY = "courtesy", _("Formule de politesse")
+
+
+class LearnedStatus(models.TextChoices):
+    VALID = "valid", _("Valide")
+    TO_REVIEW = "to_review", _("À revoir")
+    OBSOLETE = "obsolete", _("Obsolète")
+
+
+class IndexState(models.TextChoices):
+    PENDING = "pending", _("En attente d’indexation")
+    INDEXED = "indexed", _("Indexée")
+    FAILED = "failed", _("Indexation en échec")
+    WITHDRAWN = "withdrawn", _("Retirée de l’index")
+
+
+class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
+    def standing(self, today: date | None = None) -> Self:
+        """Rows that should have points: valid, and their review date not passed."""
+        today = today or timezone.localdate()
+        return self.filter(
+            Q(review_date=None) | Q(review_date__gte=today), status=LearnedStatus.VALID
+        )
+
+    def answering(self, today: date | None = None) -> Self:
+        """Rows that may be served: standing, and all of their points written."""
+        return self.standing(today).filter(index_state=IndexState.INDEXED)
+
+    def review_overdue(self, today: date | None = None) -> Self:
+        today = today or timezone.localdate()
+        return self.filter(status=LearnedStatus.VALID, review_date__lt=today)
+
+    def due_for_indexing(self) -> Self:
+        """Rows whose points have not followed them and whose next try has come."""
+        return self.filter(
+            Q(next_attempt_at=None) | Q(next_attempt_at__lte=timezone.now()),
+            index_state__in=[IndexState.PENDING, IndexState.FAILED],
+        )
+
+
+class LearnedResponse(models.Model):
+    """A validated answer with its question; other ways to ask it are its `phrasings`."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="learned_responses", verbose_name=_("agent")
+    )
+    kind = models.CharField(
+        _("nature"), max_length=20, choices=LearnedKind.choices, default=LearnedKind.FAQ
+    )
+    question = models.CharField(_("question"), max_length=1_000)
+    #: The question without case and closing punctuation: finds the row again at an import.
+    question_key = models.CharField(max_length=1_000, editable=False)
+    point_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    answer = models.TextField(_("réponse"), blank=True)
+    category = models.CharField(_("catégorie"), max_length=200, blank=True, default="FAQ")
+    status = models.CharField(
+        _("validité"),
+        max_length=20,
+        choices=LearnedStatus.choices,
+        default=LearnedStatus.VALID,
+    )
+    status_reason = models.CharField(_("raison"), max_length=500, blank=True, default="")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="learned_responses",
+        verbose_name=_("responsable"),
+    )
+    review_date = models.DateField(
+        _("à revoir le"),
+        null=True,
+        blank=True,
+        help_text=_("Passé ce jour, la réponse n’est plus servie jusqu’à sa relecture."),
+    )
+    #: The message that was validated, by the identifier of its turn; no foreign key points upwards.
+    source_message = models.UUIDField(null=True, blank=True, editable=False)
+    index_state = models.CharField(
+        _("index"), max_length=20, choices=IndexState.choices, default=IndexState.PENDING
+    )
+    index_error = models.TextField(_("dernière erreur d’indexation"), blank=True, default="")
+    attempts = models.PositiveIntegerField(_("essais"), default=0)
+    next_attempt_at = models.DateTimeField(_("prochain essai"), null=True, blank=True)
+    indexed_at = models.DateTimeField(_("indexée le"), null=True, blank=True)
+    #: Raised by every change of what is indexed, so that an indexing of an older text cannot count as done.
+    revision = models.PositiveIntegerField(default=1, editable=False)
+    times_served = models.PositiveIntegerField(_("réponses données"), default=0)
+    last_served_at = models.DateTimeField(_("dernière réponse"), null=True, blank=True)
+    created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("modifiée le"), auto_now=True)
+
+    objects = LearnedResponseQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("réponse validée")
+        verbose_name_plural = _("réponses validées (FAQ)")
+        ordering: ClassVar = ["-updated_at"]
+        indexes: ClassVar = [
+            models.Index(fields=["agent", "question_key"]),
+            models.Index(fields=["index_state", "next_attempt_at"]),
+            models.Index(fields=["status", "review_date"]),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["agent", "source_message"],
+                condition=Q(source_message__isnull=False),
+                name="message_learned_once_per_agent",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.question
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether this row should have points; the same rule as the queryset's."""
+        overdue = self.review_date is not None and self.review_date < timezone.localdate()
+        return self.status == LearnedStatus.VALID and not overdue
+
+
+class Phrasing(models.Model):
+    """Another way to ask a learned response's question. It owns its point for as long as it exists."""
+
+    response = models.ForeignKey(
+        LearnedResponse,
+        on_delete=models.CASCADE,
+        related_name="phrasings",
+        verbose_name=_("réponse validée"),
+    )
+    text = models.CharField(_("formulation"), max_length=1_000)
+    point_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+
+    class Meta:
+        verbose_name = _("autre formulation")
+        verbose_name_plural = _("autres formulations")
+        ordering: ClassVar = ["pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["response", "text"], name="phrasing_once_per_response")
+        ]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# --- Unanswered questions --------------------------------------------------------------------------------------------
+
+
+class UnansweredReason(models.TextChoices):
+    REFUSED = "refused", _("Refusée par le garde-fou")
+    LOW_SCORE = "low_score", _("Passages peu proches")
+    REPORTED = "reported", _("Réponse signalée")
+
+
+class GroupStatus(models.TextChoices):
+    OPEN = "open", _("À traiter")
+    DRAFTED = "drafted", _("Réponse en préparation")
+    ANSWERED = "answered", _("Répondue")
+    DISMISSED = "dismissed", _("Écartée")
+
+
+class QuestionGroup(models.Model):
+    """Unanswered questions that mean the same; named after its first question, whose vector the others are compared to."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="question_groups", verbose_name=_("agent")
+    )
+    question = models.CharField(_("question"), max_length=500)
+    status = models.CharField(
+        _("état"), max_length=20, choices=GroupStatus.choices, default=GroupStatus.OPEN
+    )
+    response = models.ForeignKey(
+        LearnedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="question_groups",
+        verbose_name=_("réponse validée"),
+    )
+    recipe = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
+    vector = models.BinaryField(editable=False)
+
+    class Meta:
+        verbose_name = _("groupe de questions sans réponse")
+        verbose_name_plural = _("questions sans réponse")
+        ordering: ClassVar = ["-pk"]
+        indexes: ClassVar = [models.Index(fields=["agent", "recipe"])]
+
+    def __str__(self) -> str:
+        return self.question
+
+
+class UnansweredQuestion(models.Model):
+    """One question that was refused, poorly answered or reported; forgotten after the retention time.
+
+    Its text is masked (`faqs.unanswered`) and it knows its turn, but not who asked.
+    """
+
+    agent = models.ForeignKey(
+        Agent,
+        on_delete=models.CASCADE,
+        related_name="unanswered_questions",
+        verbose_name=_("agent"),
+    )
+    group = models.ForeignKey(
+        QuestionGroup,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="questions",
+        verbose_name=_("groupe"),
+    )
+    question = models.CharField(_("question"), max_length=500)
+    reason = models.CharField(_("raison"), max_length=20, choices=UnansweredReason.choices)
+    score = models.FloatField(_("meilleur score"), null=True, blank=True)
+    source_turn = models.UUIDField(unique=True, editable=False)
+    asked_at = models.DateTimeField(_("posée le"), default=timezone.now)
+    recipe = models.CharField(max_length=64, editable=False)
+    vector = models.BinaryField(editable=False)
+
+    class Meta:
+        verbose_name = _("question sans réponse")
+        verbose_name_plural = _("questions sans réponse")
+        ordering: ClassVar = ["-asked_at"]
+        indexes: ClassVar = [
+            models.Index(fields=["agent", "asked_at"]),
+            models.Index(fields=["asked_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.question

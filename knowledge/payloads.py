@@ -46,6 +46,10 @@ class Passage:
     has_questions: bool = False
     overlap: float = 0.0
     lift: float = 0.0
+    #: A validated answer (seed 001, section 5.4); its row is known once the passage is confirmed.
+    is_faq: bool = False
+    learned_id: int | None = None
+    is_courtesy: bool = False
 
     @property
     def relevance(self) -> float:
@@ -54,7 +58,9 @@ class Passage:
 
     @property
     def chunk_key(self) -> tuple[object, ...]:
-        """What two points of one chunk have in common, in either format."""
+        """What two points of one chunk, or of one validated answer, have in common, in either format."""
+        if self.learned_id is not None:
+            return ("learned", self.learned_id)
         if self.chunk_id is not None:
             return (self.chunk_id,)
         if self.document_id is not None and self.chunk_index is not None:
@@ -116,6 +122,44 @@ def _atomic_fields(facts: ChunkFacts) -> dict[str, Json]:
     }
 
 
+#: What every validated answer says of itself (seed 001, section 5.4).
+FAQ_CATEGORY = "FAQ"
+FAQ_SOURCE = "FAQ Validée"
+
+
+def faq_payload(*, agent_id: int, question: str, answer: str, indexed_at: str) -> dict[str, Json]:
+    return {
+        "type": PointType.QA_PAIR.value,
+        "category": FAQ_CATEGORY,
+        "display_text": answer,
+        "question": question,
+        "source_doc": FAQ_SOURCE,
+        "parent_context": "",
+        "chunk_id": None,
+        "document_id": None,
+        "agent_id": agent_id,
+        "is_faq": True,
+        "indexed_at": indexed_at,
+    }
+
+
+def is_faq_point(payload: Payload) -> bool:
+    return payload.get("is_faq") is True
+
+
+def agent_filter(agent_id: int) -> PayloadFilter:
+    """The points of one agent in a collection that agents share."""
+    return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
+
+
+def searched_filter(categories: list[str]) -> PayloadFilter | None:
+    """What a search in these categories may find: a validated answer stands beside every category."""
+    chosen = category_filter(categories)
+    if chosen is None:
+        return None
+    return PayloadFilter(any_of=(*chosen.any_of, Condition("is_faq", True)))
+
+
 def legacy_payload(facts: ChunkFacts) -> dict[str, Json]:
     return {
         "content": facts.content,
@@ -174,6 +218,7 @@ def passage_from_hit(hit: Hit) -> Passage:
         chunk_id=_number(payload, "chunk_id"),
         chunk_index=_number(payload, "chunk_index"),
         overlap=hit.overlap,
+        is_faq=is_faq_point(payload),
     )
 
 

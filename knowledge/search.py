@@ -12,7 +12,7 @@ relevance; a stored answer is let out by its cosine alone and the second key. Wi
 question's text, the relevance is the cosine.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -23,7 +23,7 @@ from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, UnitsOrigin
 from knowledge.payloads import Passage as Passage
-from knowledge.payloads import PointType, category_filter, passage_from_hit
+from knowledge.payloads import PointType, passage_from_hit, searched_filter
 from knowledge.vectors.base import Together, vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
@@ -65,14 +65,17 @@ class SearchResult:
         return max((hit.relevance for hit in self.hits), default=0.0)
 
     def passages(self, limit: int) -> list[Passage]:
-        """The best hit of each chunk, at most `limit`."""
+        """The best hit of each chunk or validated answer, at most `limit`."""
         best: dict[object, Passage] = {}
         for hit in self.hits:
             best.setdefault(hit.chunk_key, hit)
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them."""
+        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them.
+
+        At the same score a validated answer comes before a document's.
+        """
         if threshold is None:
             return []
         found = [
@@ -80,7 +83,7 @@ class SearchResult:
             for hit in self.hits
             if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content
         ]
-        return sorted(found, key=lambda hit: -hit.score)
+        return sorted(found, key=lambda hit: (-hit.score, not hit.is_faq))
 
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""
@@ -151,7 +154,7 @@ def search(
     weight = profile.lexical_weight if profile is not None and question else None
     collection = collection_alias(agent_slug, method)
     points = limit * POINTS_PER_PASSAGE
-    kept = category_filter(list(categories))
+    kept = searched_filter(list(categories))
     if weight is None:
         hits = vector_store().query(
             collection,
@@ -206,11 +209,35 @@ def _taken_together(cosines: Collection[float]) -> float:
     return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
+#: Given hits on validated answers and an agent, the hits whose row answers now, completed from it.
+FaqCheck = Callable[[Sequence[Passage], int], list[Passage]]
+
+_faq_checks: list[FaqCheck] = []
+
+
+def register_faq_check(check: FaqCheck) -> None:
+    """Have `check` confirm the hits on validated answers, whose rows belong to an app above."""
+    if check not in _faq_checks:
+        _faq_checks.append(check)
+
+
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk still exists and still belongs to the agent; give legacy hits their chunk."""
+    """Keep the hits whose chunk or validated answer still stands and belongs to the agent.
+
+    Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
+    """
     by_id, by_rank = _existing_chunks(result.hits, agent_id)
+    faq_hits = [hit for hit in result.hits if hit.is_faq]
+    standing = {
+        passage.point_id: passage
+        for check in (_faq_checks if faq_hits else ())
+        for passage in check(faq_hits, agent_id)
+    }
     kept = []
     for hit in result.hits:
+        if hit.is_faq:
+            kept += [standing[hit.point_id]] if hit.point_id in standing else []
+            continue
         chunk_id = hit.chunk_id or by_rank.get((hit.document_id, hit.chunk_index))
         if hit.document_id is None:
             kept.append(hit)

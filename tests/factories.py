@@ -11,11 +11,12 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from faqs.learning import PHASE, Lesson
+from faqs.indexing import sync_learned
+from faqs.learning import PHASE, Lesson, add_manual_faq
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.origins import origins_of
-from faqs.models import CachedResponse, EntryStatus
+from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.recall import Lookup, Recall, memory_mark, recall_cached
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.documents import index_documents, store_document
@@ -188,3 +189,15 @@ def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:
         "text": chunk.content,
         **overrides,
     }
+
+
+def make_learned(agent: Agent | None = None, **overrides: Any) -> LearnedResponse:
+    """A validated answer whose points are written."""
+    defaults: dict[str, Any] = {
+        "question": f"Où se trouve la salle {uuid.uuid4().hex[:8]} ?",
+        "answer": "Au premier étage.",
+    }
+    row = add_manual_faq(agent=agent or make_agent(), **{**defaults, **overrides})
+    sync_learned([row.pk])
+    row.refresh_from_db()
+    return row

@@ -5,6 +5,7 @@ in one call: readers see the old index or the new one, never half of either. Vec
 reused where their text and recipe are the same. Two generations are kept, the current and the previous.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.models import Agent, IndexingMethod
@@ -13,11 +14,11 @@ from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.generations import generations, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_agent
+from knowledge.indexing.sources import plan_agent, plan_registered
 from knowledge.models import Chunk
-from knowledge.payloads import same_payload
+from knowledge.payloads import is_faq_point, same_payload
 from knowledge.search import collection_alias
-from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.base import Point, VectorStore, vector_store
 
 #: Passes over the sources before the alias moves: documents indexed meanwhile are caught by the second.
 MAX_PASSES = 3
@@ -51,19 +52,38 @@ def fill_generation(
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
     store.point_alias(collection_alias(agent.slug, method), generation)
+    # What was written to the old generation after the last pass; from here on writers find the new one.
+    _write_registered(writer, agent, method)
     _drop_older(store, agent, method)
     return _report(agent, generation, planned, writer)
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Point the alias at the generation before the current one; returns its name."""
-    store = vector_store()
+    """Point the alias at the generation before the current one; returns its name.
+
+    Its documents are those of its time. The points of other apps (validated answers) are brought up to date, so that
+    none of them is lost or comes back.
+    """
+    store, model = vector_store(), embedder()
     previous = previous_generation(store, agent, method)
     if previous is None:
         raise CollectionMissingError(
             f"{collection_alias(agent.slug, method)} has no previous generation to go back to."
         )
+    writer = PointWriter(
+        store=store,
+        collection=previous,
+        embedder=model,
+        donors=_donors(store, agent, method, model),
+    )
+    # Where the embedding model has changed since, that generation answers nothing until it is rebuilt.
+    is_current_model = store.info(previous).recipe == model.recipe
+    if is_current_model:
+        _write_registered(writer, agent, method)
     store.point_alias(collection_alias(agent.slug, method), previous)
+    if is_current_model:
+        planned = _write_registered(writer, agent, method)
+        _remove_strays(writer, planned, among=lambda point: is_faq_point(point.payload))
     return previous
 
 
@@ -97,13 +117,27 @@ def _fill(
     return planned
 
 
-def _remove_strays(writer: PointWriter, planned: list[PlannedPoint]) -> None:
+def _write_registered(
+    writer: PointWriter, agent: Agent, method: IndexingMethod
+) -> list[PlannedPoint]:
+    planned = list(plan_registered(agent, method))
+    writer.write(planned, total=len(planned), on_progress=no_progress)
+    return planned
+
+
+def _remove_strays(
+    writer: PointWriter,
+    planned: list[PlannedPoint],
+    *,
+    among: Callable[[Point], bool] = lambda _point: True,
+) -> None:
+    """Delete the points that nobody planned, `among` those it accepts."""
     wanted = {point.id for point in planned}
     strays = [
         point.id
         for batch in writer.store.scroll(writer.collection)
         for point in batch
-        if point.id not in wanted
+        if point.id not in wanted and among(point)
     ]
     if strays:
         writer.store.delete(writer.collection, strays)

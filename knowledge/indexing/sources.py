@@ -10,7 +10,8 @@ from agents.models import Agent, IndexingMethod
 from knowledge.indexing import legacy, qa_atomic
 from knowledge.indexing.points import PlannedPoint
 from knowledge.models import Chunk, Document
-from knowledge.payloads import ChunkFacts
+from knowledge.payloads import ChunkFacts, agent_filter, faq_payload
+from knowledge.vectors.base import PayloadFilter
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
 
@@ -27,8 +28,28 @@ def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """Every point that the agent's index holds under `method`, documents first."""
     for document in agent.documents.select_related("category").order_by("pk"):
         yield from plan_document(document, method)
+    yield from plan_registered(agent, method)
+
+
+def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """The points that other apps give to the agent's index."""
     for source in _sources:
         yield from source(agent, method)
+
+
+def plan_faq_point(
+    *, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str
+) -> PlannedPoint:
+    """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
+    payload = faq_payload(
+        agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at
+    )
+    return PlannedPoint(id=point_id, payload=payload)
+
+
+def agent_points(agent_id: int) -> PayloadFilter:
+    """One agent's points in a collection that agents share."""
+    return agent_filter(agent_id)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:

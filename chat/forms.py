@@ -1,0 +1,86 @@
+"""Forms of the admin for conversations: make a message a validated answer, replay a group of questions."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from agents.exceptions import ApplicationError
+from agents.models import Agent, Deployment
+from faqs.duplicates import find_similar, similar_text
+from faqs.exceptions import AnswerRejectedError
+from faqs.learning import check_texts, clean_answer, one_line
+
+
+class ValidateAnswerForm(forms.Form):
+    """The question and the answer of a message, as they will be kept."""
+
+    question = forms.CharField(
+        label=_("Question"),
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Une question qui se comprend seule."),
+    )
+    answer = forms.CharField(
+        label=_("Réponse"),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 10}),
+        help_text=_("Corrigez-la si besoin : c’est ce texte qui sera donné."),
+    )
+    save_anyway = forms.BooleanField(
+        label=_("Enregistrer malgré une réponse proche"), required=False, widget=UnfoldBooleanWidget
+    )
+
+    def __init__(
+        self, *args: Any, agent: Agent, learned_id: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent, self.learned_id = agent, learned_id
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return data
+        question, answer = one_line(data["question"]), clean_answer(data["answer"])
+        try:
+            check_texts(question, answer)
+        except AnswerRejectedError as error:
+            raise forms.ValidationError(str(error.public_message)) from error
+        if not data["save_anyway"]:
+            self._compare(question, answer)
+        return data
+
+    def _compare(self, question: str, answer: str) -> None:
+        try:
+            similar = find_similar(
+                agent=self.agent, questions=[question], answer=answer, exclude=self.learned_id
+            )
+        except ApplicationError:
+            return  # the answer is kept whatever the state of the vector store
+        if similar:
+            raise forms.ValidationError(
+                [
+                    *(similar_text(each) for each in similar),
+                    gettext(
+                        "Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."
+                    ),
+                ]
+            )
+
+
+class ReplayForm(forms.Form):
+    deployment = forms.ModelChoiceField(
+        label=_("Déploiement"), queryset=Deployment.objects.none(), widget=UnfoldAdminSelectWidget
+    )
+
+    def __init__(self, *args: Any, agent: Agent, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["deployment"]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  # declared above
+        field.queryset = Deployment.objects.filter(agent=agent).order_by("name")
+        field.initial = field.queryset.first()

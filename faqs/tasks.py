@@ -1,0 +1,25 @@
+"""Celery tasks of `faqs`: nudges that call one verb each.
+
+The truth is on the rows of `LearnedResponse`; what fails is tried again by the reaper, so no task retries an indexing.
+"""
+
+from celery import shared_task
+
+from faqs import indexing
+from knowledge.exceptions import VectorStoreUnavailableError
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def sync_learned(keys: list[int]) -> None:
+    indexing.sync_learned(keys)
+
+
+@shared_task(
+    soft_time_limit=60,
+    time_limit=90,
+    autoretry_for=(VectorStoreUnavailableError,),
+    retry_backoff=True,
+    max_retries=8,
+)
+def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
+    indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)

@@ -1,0 +1,293 @@
+"""Questions that got no good answer: kept, grouped by meaning, drafted into validated answers.
+
+A question is kept at the end of its turn by one insert; grouping is done later, in bounded batches, against the first
+question of each group. Personal data: who asked is not kept, addresses and numbers are masked, everything is forgotten
+after `UNANSWERED_RETENTION_DAYS`, and with its conversation. Callers never store a question of a dry run.
+"""
+
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Count, Max, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.effective import EffectiveConfig
+from agents.exceptions import ApplicationError
+from agents.models import Agent, IndexingMethod
+from faqs.agreement import compare_questions
+from faqs.indexing import recipe_digest, sync_learned
+from faqs.learning import draft_faq, one_line, other_phrasings, set_status
+from faqs.models import (
+    GroupStatus,
+    LearnedResponse,
+    LearnedStatus,
+    QuestionGroup,
+    UnansweredQuestion,
+    UnansweredReason,
+)
+from knowledge.calibration import threshold_profile
+from knowledge.embeddings.base import Recipe, Vectors, embedder
+from knowledge.search import SearchResult, Thresholds, confirm_passages, search
+
+#: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
+GROUP_BATCH = 500
+MAX_GROUPS = 2_000
+_LONGEST = 500
+#: What stands for a masked piece, in every language.
+MASKED_ADDRESS, MASKED_NUMBER = "[@]", "[#]"
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+#: Six digits or more, however they are spaced: telephone, account and file numbers. Years and amounts stay.
+_NUMBER = re.compile(r"\+?\d(?:[\s.\-/]?\d){5,}")
+#: Differences after which two questions must not share an answer, however close they are.
+_HARD = frozenset({"number", "date", "unit", "negation", "polarity", "name", "scope", "role"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question on its way to be kept; `vector` is that of the turn."""
+
+    agent_id: int
+    question: str
+    vector: Vectors
+    recipe: Recipe
+    reason: UnansweredReason
+    score: float | None
+
+
+# --- Keeping ---------------------------------------------------------------------------------------------------------
+
+
+def unanswered_reason(
+    found: SearchResult, thresholds: Thresholds, config: EffectiveConfig
+) -> UnansweredReason | None:
+    """Why a question that no stored answer met counts as unanswered, or `None` when its passages are near enough."""
+    if found.is_out_of_domain(thresholds):
+        return UnansweredReason.REFUSED
+    least = _low_score(found, thresholds, config)
+    if least is not None and found.best_score < least:
+        return UnansweredReason.LOW_SCORE
+    return None
+
+
+def _low_score(
+    found: SearchResult, thresholds: Thresholds, config: EffectiveConfig
+) -> float | None:
+    if config.unanswered_threshold is not None:
+        return config.unanswered_threshold
+    guard = thresholds.guard_rail_for(found.hits[0])
+    if guard is None or thresholds.direct_answer is None:
+        return None
+    return (guard + thresholds.direct_answer) / 2
+
+
+def keep_unanswered(unanswered: Unanswered, *, turn_id: uuid.UUID) -> None:
+    """Store a question; the same turn again changes nothing."""
+    UnansweredQuestion.objects.get_or_create(
+        source_turn=turn_id,
+        defaults={
+            "agent_id": unanswered.agent_id,
+            "question": masked(unanswered.question),
+            "reason": unanswered.reason,
+            "score": unanswered.score,
+            "recipe": recipe_digest(unanswered.recipe),
+            "vector": np.asarray(unanswered.vector, dtype="<f4").tobytes(),
+        },
+    )
+
+
+def masked(question: str) -> str:
+    """A question on one line, without addresses and long numbers."""
+    text = _EMAIL.sub(MASKED_ADDRESS, one_line(question))
+    return _NUMBER.sub(MASKED_NUMBER, text)[:_LONGEST]
+
+
+def forget_turns(turn_ids: Iterable[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: so are their questions."""
+    UnansweredQuestion.objects.filter(source_turn__in=list(turn_ids)).delete()
+    _drop_empty_groups()
+
+
+def purge_unanswered() -> int:
+    """Forget what is past the retention time, or beyond the number an agent keeps; returns how many."""
+    limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
+    gone, _rows = UnansweredQuestion.objects.filter(asked_at__lt=limit).delete()
+    crowded = (
+        UnansweredQuestion.objects.order_by()
+        .values("agent")
+        .annotate(kept=Count("pk"))
+        .filter(kept__gt=settings.UNANSWERED_MAX_QUESTIONS)
+    )
+    for agent_id in list(crowded.values_list("agent", flat=True)):
+        rows = UnansweredQuestion.objects.filter(agent=agent_id).order_by("-asked_at", "-pk")
+        extra = list(rows.values_list("pk", flat=True)[settings.UNANSWERED_MAX_QUESTIONS :])
+        for start in range(0, len(extra), GROUP_BATCH):
+            batch = UnansweredQuestion.objects.filter(pk__in=extra[start : start + GROUP_BATCH])
+            gone += batch.delete()[0]
+    if gone:
+        _drop_empty_groups()
+    return gone
+
+
+def tidy_unanswered() -> None:
+    """What a worker does every few seconds: forget what is too old, group what is new. Both end early when idle."""
+    purge_unanswered()
+    group_questions()
+
+
+def _drop_empty_groups() -> None:
+    QuestionGroup.objects.filter(questions=None).delete()
+
+
+# --- Grouping --------------------------------------------------------------------------------------------------------
+
+
+def group_questions() -> int:
+    """Give questions that have none their group, at most `GROUP_BATCH` of each agent; returns how many."""
+    waiting = UnansweredQuestion.objects.filter(group=None).order_by()
+    agents = list(waiting.values_list("agent", flat=True).distinct())
+    return sum(_group_agent(agent_id) for agent_id in agents)
+
+
+def _group_agent(agent_id: int) -> int:
+    with transaction.atomic():
+        # One at a time for an agent: two would each make the group that the other one made.
+        Agent.objects.select_for_update().get(pk=agent_id)
+        waiting = UnansweredQuestion.objects.filter(agent=agent_id, group=None)
+        batch = list(waiting.order_by("asked_at", "pk")[:GROUP_BATCH])
+        for recipe in sorted({row.recipe for row in batch}):
+            _group_rows(agent_id, recipe, [row for row in batch if row.recipe == recipe])
+    return len(batch)
+
+
+def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion]) -> None:
+    """Leader clustering: a question joins the nearest first question of a group, or begins one."""
+    groups = list(QuestionGroup.objects.filter(agent=agent_id, recipe=recipe)[:MAX_GROUPS])
+    leaders = [_vector(group.vector) for group in groups]
+    least = same_meaning_threshold()
+    for row in rows:
+        vector = _vector(row.vector)
+        scores = np.array(leaders) @ vector if leaders else np.empty(0)
+        best = int(scores.argmax()) if len(scores) else -1
+        if best >= 0 and scores[best] >= least:
+            row.group = groups[best]
+            if groups[best].status == GroupStatus.ANSWERED:
+                groups[best].status = GroupStatus.OPEN
+                groups[best].save(update_fields=["status"])
+        else:
+            row.group = QuestionGroup.objects.create(
+                agent_id=agent_id, question=row.question, recipe=recipe, vector=row.vector
+            )
+            groups.append(row.group)
+            leaders.append(vector)
+    UnansweredQuestion.objects.bulk_update(rows, ["group"], batch_size=GROUP_BATCH)
+
+
+def same_meaning_threshold() -> float:
+    """How close two questions must be to share a group: the memory threshold of the embedding model."""
+    profile = threshold_profile(embedder().recipe.model)
+    return profile.memory if profile else settings.UNANSWERED_GROUP_THRESHOLD
+
+
+def ranked_groups() -> QuerySet[QuestionGroup]:
+    """Groups with `asked_count` and `last_asked`, the most asked first, then the most recent.
+
+    The counts are queries of their own, so that a search which joins the questions does not multiply them.
+    """
+    asked = UnansweredQuestion.objects.filter(group=OuterRef("pk")).order_by().values("group")
+    return QuestionGroup.objects.annotate(
+        asked_count=Coalesce(Subquery(asked.annotate(found=Count("pk")).values("found")), 0),
+        last_asked=Subquery(asked.annotate(found=Max("asked_at")).values("found")),
+    ).order_by("-asked_count", "-last_asked")
+
+
+def group_texts(group: QuestionGroup, limit: int) -> list[str]:
+    """The different questions of a group, its own first, then the newest."""
+    texts = group.questions.order_by("-asked_at").values_list("question", flat=True)[:GROUP_BATCH]
+    return list(dict.fromkeys([group.question, *texts]))[:limit]
+
+
+def _vector(data: bytes | memoryview) -> Vectors:
+    row: Vectors = np.frombuffer(bytes(data), dtype="<f4")
+    return row
+
+
+# --- Answering -------------------------------------------------------------------------------------------------------
+
+
+def draft_from_group(
+    group: QuestionGroup, *, owner: AbstractBaseUser | None = None
+) -> LearnedResponse:
+    """A draft of a validated answer for a group, made once; the nearest passage is its first text."""
+    if group.response is not None:
+        return group.response
+    longest = settings.QA_MAX_QUESTION_CHARACTERS
+    texts = [
+        text
+        for text in group_texts(group, GROUP_BATCH)[1:]
+        if len(text) <= longest and _may_share_answer(group.question, text)
+    ]
+    with transaction.atomic():
+        response = draft_faq(
+            agent=group.agent,
+            question=group.question[:longest],
+            phrasings=other_phrasings(group.question, texts)[: settings.FAQ_MAX_PHRASINGS],
+            answer=_nearest_text(group),
+            reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
+            owner=owner,
+        )
+        group.response, group.status = response, GroupStatus.DRAFTED
+        group.save(update_fields=["response", "status"])
+    return response
+
+
+def approve_draft(group: QuestionGroup) -> bool:
+    """Make the group's draft valid and index it now, so that a replay sees it; `False` when it has no answer yet."""
+    if group.response is None or not set_status([group.response], LearnedStatus.VALID):
+        return False
+    sync_learned([group.response.pk])
+    return True
+
+
+def mark_answered(group: QuestionGroup) -> None:
+    group.status = GroupStatus.ANSWERED
+    group.save(update_fields=["status"])
+
+
+def dismiss(groups: "QuerySet[QuestionGroup]") -> int:
+    return groups.update(status=GroupStatus.DISMISSED)
+
+
+def _may_share_answer(question: str, other: str) -> bool:
+    """A masked text is no question that anybody asks; one that differs by a year or a name has another answer."""
+    if MASKED_ADDRESS in other or MASKED_NUMBER in other:
+        return False
+    kinds = {each.kind for each in compare_questions(question, other).disagreements}
+    return not kinds & _HARD
+
+
+def _nearest_text(group: QuestionGroup) -> str:
+    """The text of the nearest passage of the documents, for staff to work from; nothing where the search fails."""
+    if not group.questions.exclude(reason=UnansweredReason.REFUSED).exists():
+        return ""  # nothing in the documents is near
+    model = embedder()
+    try:
+        found = search(
+            agent_slug=group.agent.slug,
+            method=IndexingMethod(group.agent.indexing_method),
+            vector=_vector(group.vector),
+            recipe=model.recipe,
+            limit=1,
+        )
+    except ApplicationError:
+        return ""
+    passages = confirm_passages(found, agent_id=group.agent_id).passages(1)
+    return passages[0].content[: settings.QA_MAX_ANSWER_CHARACTERS] if passages else ""

@@ -1,0 +1,221 @@
+"""The FAQ editor: pages and rights, what is pending or failed, duplicates and contradictions, bulk actions, import."""
+
+from typing import Any
+from unittest import mock
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import TestCase
+
+from agents.admin_base import admin_url
+from faqs.indexing import sync_learned
+from faqs.learning import add_manual_faq, draft_faq
+from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    shown_messages,
+    superuser_client,
+)
+from tests.factories import make_agent, make_learned
+from tests.failing_store import failing_store
+
+LIST, ADD, IMPORT = (admin_url(LearnedResponse, page) for page in ("changelist", "add", "import"))
+QUESTION = "Combien coûte la carte de lecteur ?"
+
+
+class PagesTest(TestCase):
+    def test_every_page_opens_for_a_superuser(self) -> None:
+        client, row = superuser_client(), make_learned(phrasings=["Tarif ?"])
+        for address in (
+            *(LIST, ADD, IMPORT),
+            *(f"{LIST}?q=tarif", f"{LIST}?status__exact=valid", f"{LIST}?review=overdue"),
+            *(admin_url(LearnedResponse, page, row.pk) for page in ("change", "history", "delete")),
+        ):
+            assert client.get(address).status_code == 200, address
+
+    def test_staff_without_the_right_are_refused(self) -> None:
+        client, row = client_of(make_staff()), make_learned()
+        for address in (LIST, ADD, IMPORT, admin_url(LearnedResponse, "change", row.pk)):
+            assert client.get(address).status_code == 403, address
+
+    def test_who_may_only_look_changes_nothing(self) -> None:
+        client, row = client_of(make_staff("faqs.view_learnedresponse")), make_learned()
+        address = admin_url(LearnedResponse, "change", row.pk)
+        assert client.get(address).status_code == 200
+        assert client.post(address, {"question": "x"}).status_code == 403
+        assert "index_again" not in client.get(LIST).content.decode()
+
+    def test_list_takes_the_same_queries_whatever_its_length(self) -> None:
+        client, agent = superuser_client(), make_agent()
+        one, ten = queries_with_one_and_ten_rows(
+            client, LIST, lambda: make_learned(agent, phrasings=["Autre ?"])
+        )
+        assert one == ten
+
+    def test_search_finds_a_phrasing(self) -> None:
+        make_learned(question=QUESTION, phrasings=["Et le tarif réduit ?"])
+        assert QUESTION in superuser_client().get(f"{LIST}?q=réduit").content.decode()
+
+
+class EditorTest(TestCase):
+    def setUp(self) -> None:
+        self.client, self.agent = superuser_client(), make_agent()
+
+    def save(self, row: LearnedResponse | None = None, **fields: Any) -> Any:
+        data = {
+            "agent": self.agent.pk,
+            "kind": "faq",
+            "question": QUESTION,
+            "answer": "12 euros.",
+            "category": "FAQ",
+            "status": "valid",
+            "status_reason": "",
+            "owner": "",
+            "review_date": "",
+            "phrasing_lines": "",
+            **fields,
+        }
+        address = admin_url(LearnedResponse, "change", row.pk) if row else ADD
+        return self.client.post(address, data, follow=True)
+
+    def test_saved_answer_has_its_phrasings_and_waits_for_a_worker(self) -> None:
+        with mock.patch("faqs.indexing.nudge") as nudge:
+            with self.captureOnCommitCallbacks(execute=True):
+                response = self.save(phrasing_lines="Quel tarif ?\n\nQuel tarif ?\nQuel prix ?")
+        row = LearnedResponse.objects.get()
+        assert [phrasing.text for phrasing in row.phrasings.all()] == [
+            "Quel tarif ?",
+            "Quel prix ?",
+        ]
+        assert row.index_state == IndexState.PENDING
+        nudge.assert_called_once_with([row.pk])
+        assert "dès qu’un worker" in response.content.decode()
+
+    def test_edited_phrasing_keeps_the_points_of_the_others(self) -> None:
+        row = make_learned(self.agent, question=QUESTION, phrasings=["Quel tarif ?", "Prix ?"])
+        kept = row.phrasings.get(text="Prix ?").point_id
+        self.save(row, phrasing_lines="Prix ?\nQuel coût ?")
+        assert row.phrasings.get(text="Prix ?").point_id == kept
+        assert not row.phrasings.filter(text="Quel tarif ?").exists()
+
+    def test_what_cannot_be_kept_is_said_on_the_form(self) -> None:
+        page = self.save(answer="r" * 6001).content.decode()
+        assert "6000" in page
+        assert not LearnedResponse.objects.exists()
+
+    def test_same_question_and_answer_is_shown_as_a_duplicate(self) -> None:
+        row = make_learned(self.agent, question=QUESTION, answer="12 euros.")
+        page = self.save(question="combien coûte la carte de lecteur").content.decode()
+        assert "Doublon" in page
+        assert f'href="{admin_url(LearnedResponse, "change", row.pk)}"' in page
+        assert LearnedResponse.objects.count() == 1
+
+    def test_same_question_with_another_answer_is_shown_as_a_contradiction(self) -> None:
+        make_learned(self.agent, question="Autre chose ?", phrasings=[QUESTION], answer="15 euros.")
+        page = self.save().content.decode()
+        assert "Contradiction" in page
+        assert LearnedResponse.objects.count() == 1
+
+    def test_staff_may_save_anyway(self) -> None:
+        make_learned(self.agent, question=QUESTION, answer="15 euros.")
+        self.save(save_anyway="on")
+        assert LearnedResponse.objects.count() == 2
+
+    def test_row_is_no_duplicate_of_itself_nor_of_what_is_obsolete_or_elsewhere(self) -> None:
+        row = make_learned(self.agent, question=QUESTION, answer="15 euros.")
+        make_learned(make_agent(), question=QUESTION, answer="20 euros.")
+        self.save(row, status="obsolete")
+        row.refresh_from_db()
+        assert row.status == LearnedStatus.OBSOLETE
+        self.save()
+        assert LearnedResponse.objects.count() == 3
+
+    def test_question_that_differs_by_a_year_is_no_duplicate(self) -> None:
+        make_learned(self.agent, question="Quel est le tarif en 2023 ?", answer="12 euros.")
+        self.save(question="Quel est le tarif en 2024 ?")
+        assert LearnedResponse.objects.count() == 2
+
+    def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
+        make_learned(self.agent)
+        with mock.patch("faqs.duplicates.vector_store") as store:
+            from knowledge.exceptions import VectorStoreUnavailableError
+
+            store.side_effect = VectorStoreUnavailableError("down")
+            response = self.save()
+        assert "sans comparaison" in shown_messages(response)
+        assert LearnedResponse.objects.filter(question=QUESTION).exists()
+
+    def test_pending_and_failed_say_why_and_how_to_retry(self) -> None:
+        row = add_manual_faq(agent=self.agent, question=QUESTION, answer="12")
+        with failing_store(""):
+            sync_learned([row.pk])
+        page = self.client.get(LIST).content.decode()
+        assert "En attente d’indexation" in page
+        assert "base vectorielle est indisponible" in page
+        assert "Indexer à nouveau" in page
+
+
+class ActionsTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+
+    def act(self, action: str, *rows: LearnedResponse) -> Any:
+        data = {"action": action, "_selected_action": [row.pk for row in rows]}
+        return self.client.post(LIST, data, follow=True)
+
+    def test_answers_are_taken_out_of_service_and_back_in_bulk(self) -> None:
+        rows = [make_learned(), make_learned()]
+        self.act("mark_obsolete", *rows)
+        assert LearnedResponse.objects.filter(status=LearnedStatus.OBSOLETE).count() == 2
+        self.act("activate", *rows)
+        assert LearnedResponse.objects.filter(status=LearnedStatus.VALID).count() == 2
+
+    def test_empty_draft_is_not_made_valid(self) -> None:
+        draft = draft_faq(agent=make_agent(), question=QUESTION)
+        response = self.act("activate", draft, make_learned())
+        assert "1 réponse n’a pas été validée" in shown_messages(response)
+
+    def test_index_again_makes_rows_due(self) -> None:
+        row = make_learned()
+        self.act("index_again", row)
+        row.refresh_from_db()
+        assert row.index_state == IndexState.PENDING
+
+    def test_export_is_a_csv_file(self) -> None:
+        row = make_learned(question="=Prix ?", phrasings=["Tarif ?"])
+        response = self.act("export_selected", row)
+        assert response["Content-Type"].startswith("text/csv")
+        text = response.content.decode()
+        assert text == 'question,answer,category\r\n"\'=Prix ?\nTarif ?",Au premier étage.,FAQ\r\n'
+
+    def test_bulk_deletion_takes_the_points_along(self) -> None:
+        rows = [make_learned(), make_learned()]
+        data = {
+            "action": "delete_selected",
+            "_selected_action": [row.pk for row in rows],
+            "post": "yes",
+        }
+        with mock.patch("faqs.signals.remove_learned_points.delay") as delay:
+            with self.captureOnCommitCallbacks(execute=True):
+                self.client.post(LIST, data)
+        assert delay.call_count == 2
+
+
+class ImportTest(TestCase):
+    def test_file_is_imported_and_its_bad_rows_are_named(self) -> None:
+        agent = make_agent()
+        file = SimpleUploadedFile("faq.csv", b"question,answer\nUn ?,1\n,2\n")
+        response = superuser_client().post(IMPORT, {"agent": agent.pk, "file": file}, follow=True)
+        assert "1 ajoutées" in shown_messages(response)
+        assert "Ligne 3" in shown_messages(response)
+        assert LearnedResponse.objects.get().agent == agent
+
+    def test_file_that_is_no_csv_is_refused_on_the_form(self) -> None:
+        file = SimpleUploadedFile("faq.csv", b"a,b\n1,2\n")
+        page = superuser_client().post(IMPORT, {"agent": make_agent().pk, "file": file})
+        assert "colonnes attendues" in page.content.decode()
+
+    def test_import_asks_for_its_rights(self) -> None:
+        client = client_of(make_staff("faqs.view_learnedresponse"))
+        assert client.get(IMPORT).status_code == 403

@@ -1,0 +1,141 @@
+"""`add_faq`, `import_faqs`, `export_faqs`, `sync_faqs`: one JSON object, errors with their lines, the rest done."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+
+from faqs.indexing import LEARNED_COLLECTION
+from faqs.learning import set_status
+from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from knowledge.vectors.base import vector_store
+from tests.factories import make_agent, make_learned
+from tests.failing_store import failing_store
+
+
+def run(*words: object) -> Any:
+    out = StringIO()
+    call_command(*map(str, words), "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+class CommandTests(TestCase):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+
+    def file(self, text: str, name: str = "faq.csv") -> Path:
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8", newline="")
+        return path
+
+    def test_added_faq_is_indexed_at_once(self) -> None:
+        result = run(
+            "add_faq",
+            self.agent.slug,
+            "--question",
+            "Prix ?",
+            "--answer",
+            "12 €",
+            "--phrasing",
+            "C ?",
+        )
+        row = LearnedResponse.objects.get()
+        assert result == {"id": row.pk, "question": "Prix ?", "index_state": IndexState.INDEXED}
+        assert row.phrasings.count() == 1
+
+    def test_refusals_say_what_to_do(self) -> None:
+        with pytest.raises(CommandError, match="There is no agent"):
+            call_command("add_faq", "nobody", "--question", "Q ?", "--answer", "R")
+        with pytest.raises(CommandError, match="réponse est vide"):
+            call_command("add_faq", self.agent.slug, "--question", "Q ?", "--answer", " ")
+        with pytest.raises(CommandError, match="No such file"):
+            call_command("import_faqs", self.agent.slug, self.folder / "none.csv")
+
+    def test_faq_added_while_the_store_is_down_is_kept_and_the_command_fails(self) -> None:
+        with failing_store(""), pytest.raises(CommandError, match="kept"):
+            call_command(
+                "add_faq",
+                self.agent.slug,
+                "--question",
+                "Prix ?",
+                "--answer",
+                "12",
+                stdout=StringIO(),
+            )
+        assert run("sync_faqs", self.agent.slug)["indexed"] == 1
+
+    def test_bad_rows_are_named_by_line_and_the_rest_is_done(self) -> None:
+        path = self.file(
+            f"question,answer,category\nUn ?,1,A\n,2,A\nTrois ?,,A\n{'q' * 301},4,\nC ?,5,\n"
+        )
+        result = run("import_faqs", self.agent.slug, path)
+        assert (result["created"], result["indexed"]) == (2, 2)
+        assert [row["line"] for row in result["failed"]] == [3, 4, 5]
+        assert set(LearnedResponse.objects.values_list("category", flat=True)) == {"A", "FAQ"}
+
+    def test_second_import_changes_only_what_differs(self) -> None:
+        run("import_faqs", self.agent.slug, self.file("question,answer\nUn ?,1\nDeux ?,2\n"))
+        result = run(
+            "import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n")
+        )
+        assert (result["created"], result["updated"], result["unchanged"]) == (0, 2, 0)
+        result = run(
+            "import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n")
+        )
+        assert (result["updated"], result["unchanged"], result["indexed"]) == (0, 2, 0)
+        assert LearnedResponse.objects.count() == 2
+
+    def test_same_question_twice_in_a_file_is_kept_once_and_a_contradiction_is_named(self) -> None:
+        path = self.file("question,answer\nA ?,1\na,1\nA,2\n")
+        result = run("import_faqs", self.agent.slug, path)
+        assert (result["created"], result["unchanged"]) == (1, 1)
+        assert [(row["line"], "ligne 2" in row["reason"]) for row in result["failed"]] == [
+            (4, True)
+        ]
+        assert LearnedResponse.objects.get().answer == "1"
+        again = run("import_faqs", self.agent.slug, path)
+        assert (again["updated"], again["unchanged"]) == (0, 2)
+
+    def test_export_comes_back_with_its_phrasings(self) -> None:
+        make_learned(self.agent, question="=Prix ?", answer="- 12 €\n- 6 €", phrasings=["Tarif ?"])
+        make_learned(self.agent, question="Où ?", category="Lieux")
+        out = StringIO()
+        call_command("export_faqs", self.agent.slug, stdout=out)
+        other = make_agent()
+        result = run("import_faqs", other.slug, self.file(out.getvalue()))
+        again = StringIO()
+        call_command("export_faqs", other.slug, stdout=again)
+        assert (result["created"], again.getvalue()) == (2, out.getvalue())
+
+    def test_export_into_a_file_and_as_json(self) -> None:
+        row = make_learned(self.agent, phrasings=["Tarif ?"])
+        assert run("export_faqs", self.agent.slug)["rows"] == [
+            {
+                "question": row.question,
+                "answer": row.answer,
+                "category": "FAQ",
+                "phrasings": ["Tarif ?"],
+            }
+        ]
+        path = self.folder / "out.csv"
+        assert run("export_faqs", self.agent.slug, "--output", path)["exported"] == 1
+        assert path.read_bytes().startswith(b"question,answer,category\r\n")
+
+    def test_obsolete_answers_are_exported_on_demand_only(self) -> None:
+        set_status([make_learned(self.agent)], LearnedStatus.OBSOLETE)
+        assert run("export_faqs", self.agent.slug)["rows"] == []
+        assert len(run("export_faqs", self.agent.slug, "--all")["rows"]) == 1
+
+    def test_sync_removes_points_that_nobody_owns(self) -> None:
+        row = make_learned(self.agent)
+        LearnedResponse.objects.filter(pk=row.pk).delete()  # its cleanup never runs here
+        assert run("sync_faqs")["strays"] >= 1
+        assert vector_store().fetch(LEARNED_COLLECTION, [str(row.point_id)]) == {}
