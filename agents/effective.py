@@ -38,6 +38,10 @@ class EffectiveConfig:
     guard_rail_message: str
     generate_questions: bool
     generate_titles: bool
+    tools_enabled: bool
+    tool_mode: str
+    tool_top_k: int
+    tool_threshold: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,14 @@ def _count(label: Any, help_text: Any, *, default: int, least: int, most: int) -
     )
 
 
+class ToolMode(models.TextChoices):
+    """How the tools of a question are chosen (seed 003)."""
+
+    DIRECT = "direct", _("Direct : tous les outils permis")
+    LOCAL = "local", _("Local : les plus proches, index en base")
+    EXTERNAL = "external", _("Externe : les plus proches, base vectorielle")
+
+
 class RuntimeSettings(models.Model):
     """Site-wide defaults: one row. A threshold left empty comes from the embedding model's measured profile."""
 
@@ -149,6 +157,32 @@ class RuntimeSettings(models.Model):
         _("titres par le modèle"),
         default=False,
         help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
+    )
+
+    tools_enabled = models.BooleanField(
+        _("outils"),
+        default=True,
+        help_text=_("Proposer des outils au modèle de langage."),
+    )
+    tool_mode = models.CharField(
+        _("choix des outils"),
+        max_length=20,
+        choices=ToolMode.choices,
+        default=ToolMode.DIRECT,
+        help_text=_("Direct jusqu’à 15 outils environ, local au-delà, externe avec Qdrant."),
+    )
+    tool_top_k = _count(
+        _("outils proposés"),
+        _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
+        default=5,
+        least=1,
+        most=50,
+    )
+    tool_threshold = _ratio(
+        _("seuil de choix d’un outil"),
+        _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
+        null=True,
+        blank=True,
     )
 
     class Meta:

@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "agents",
     "knowledge",
     "faqs",
+    "tools_registry",
     "chat",
 ]
 
@@ -243,6 +244,36 @@ QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
 #: Questions that a model may write for one chunk, and the length of its reply in tokens.
 MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
 UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
+
+# --- Tools: backends and bounds --------------------------------------------------------------------------------------
+
+TOOL_SELECTORS: dict[str, dict[str, object]] = {
+    "direct": {"BACKEND": "tools_registry.selection.direct.DirectToolSelector"},
+    "local": {"BACKEND": "tools_registry.selection.local.LocalToolSelector"},
+    "external": {"BACKEND": "tools_registry.selection.external.ExternalToolSelector"},
+}
+#: Tools of one round that run at the same time, and how long one may take unless it says so itself.
+TOOL_PARALLEL_CALLS = env.int("TOOL_PARALLEL_CALLS", default=4)
+TOOL_TIMEOUT_SECONDS = env.float("TOOL_TIMEOUT_SECONDS", default=20.0)
+TOOL_MAX_ARGUMENT_CHARACTERS = env.int("TOOL_MAX_ARGUMENT_CHARACTERS", default=20_000)
+TOOL_MAX_RESULT_CHARACTERS = env.int("TOOL_MAX_RESULT_CHARACTERS", default=20_000)
+#: So many failures in a row suspend a tool for so long, in each process.
+TOOL_BREAKER_FAILURES = env.int("TOOL_BREAKER_FAILURES", default=5)
+TOOL_BREAKER_SECONDS = env.float("TOOL_BREAKER_SECONDS", default=30.0)
+#: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x", "-a"]}.
+MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
+#: Hosts (with their port if it is not the usual one) that tools may reach although their address is internal.
+TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
+#: The longest answer of a remote tool or document that is read, in bytes.
+TOOL_MAX_RESPONSE_BYTES = env.int("TOOL_MAX_RESPONSE_BYTES", default=2_000_000)
+#: Where a conversation is handed over to a person; empty, that tool is not offered.
+HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
+
+# --- Mail ------------------------------------------------------------------------------------------------------------
+
+vars().update(env.email("EMAIL_URL", default="consolemail://"))
+EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT_SECONDS", default=10)
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost")
 
 # --- Chat: bounds ----------------------------------------------------------------------------------------------------
 
