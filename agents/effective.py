@@ -38,6 +38,11 @@ class EffectiveConfig:
     guard_rail_message: str
     generate_questions: bool
     generate_titles: bool
+    max_rounds: int
+    max_tool_calls: int
+    saturation: int
+    context_messages: int
+    history_messages: int
     tools_enabled: bool
     tool_mode: str
     tool_top_k: int

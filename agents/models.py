@@ -159,6 +159,41 @@ class RuntimeSettings(models.Model):
         help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
     )
 
+    max_rounds = _count(
+        _("relances après outils"),
+        _("Rappels du modèle après des outils, au plus, pour une question."),
+        default=10,
+        least=1,
+        most=50,
+    )
+    max_tool_calls = _count(
+        _("appels d’outils par relance"),
+        _("Au-delà, les derniers appels demandés ne sont pas faits."),
+        default=10,
+        least=1,
+        most=50,
+    )
+    saturation = _count(
+        _("relances sans progrès"),
+        _("Après autant de relances aux mêmes appels ou aux mêmes résultats, la boucle s’arrête."),
+        default=3,
+        least=2,
+        most=50,
+    )
+    context_messages = _count(
+        _("messages de contexte"),
+        _("Messages de la conversation envoyés au modèle, au plus, quand il a des outils."),
+        default=25,
+        least=2,
+        most=500,
+    )
+    history_messages = _count(
+        _("messages d’historique"),
+        _("Messages de la conversation relus, au plus, quand le modèle a des outils."),
+        default=50,
+        least=2,
+        most=1_000,
+    )
     tools_enabled = models.BooleanField(
         _("outils"),
         default=True,

@@ -91,6 +91,9 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "done": gettext_lazy("La réponse est enregistrée."),
         "interrupted": gettext_lazy("Arrêtée avant la fin : ce qui était écrit est gardé."),
         "failed": gettext_lazy("La réponse a échoué."),
+        "awaiting_approval": gettext_lazy(
+            "Un outil attend l’accord de la personne : la réponse continue après."
+        ),
     },
 }
 

@@ -70,6 +70,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Utilisateurs"), "person", "auth_user", "auth.view_user"),
             Entry(_("Groupes"), "group", "auth_group", "auth.view_group"),
+            Entry(_("Jetons de service"), "key", "chat_servicetoken", "chat.view_servicetoken"),
         ),
     ),
 )

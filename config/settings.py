@@ -282,6 +282,12 @@ MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: What the batch endpoint reads of a request, and the longest result of one tool in a thread.
+MAX_BATCH_BYTES = env.int("MAX_BATCH_BYTES", default=1024 * 1024)
+TOOL_MESSAGE_MAX_CHARACTERS = env.int("TOOL_MESSAGE_MAX_CHARACTERS", default=50_000)
+#: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
+BATCH_TRIES = env.int("BATCH_TRIES", default=3)
+BATCH_RETRY_SECONDS = env.float("BATCH_RETRY_SECONDS", default=0.05)
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
 MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)
 MAX_QUOTE_CHARACTERS = env.int("MAX_QUOTE_CHARACTERS", default=700)

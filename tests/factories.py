@@ -1,5 +1,6 @@
 """Builders: plain functions that make valid rows, with what a test cares about named at the call."""
 
+import json
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -9,8 +10,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.effective import EffectiveConfig, effective_config
+from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.blocks import ThreadMessage
+from chat.models import Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Document
 
@@ -93,3 +96,28 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
         conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
     )
     return turn
+
+
+def make_batch(conversation: Conversation, *calls: str) -> list[ThreadMessage]:
+    """A block to be written: the request, and a tool message for each call."""
+    asked = tuple(RequestedCall(call, "lookup", "{}") for call in calls)
+    request = ThreadMessage(conversation.pk, Role.ASSISTANT, "", tool_calls=asked)
+    return [
+        request,
+        *(
+            ThreadMessage(
+                conversation.pk,
+                Role.TOOL,
+                json.dumps({"call": call.id}),
+                tool_call_id=call.id,
+                name=call.name,
+                success=True,
+            )
+            for call in asked
+        ),
+    ]
+
+
+def make_service_token(name: str = "") -> tuple[ServiceToken, str]:
+    """A token, and the text that opens the endpoint."""
+    return ServiceToken.issue(name or f"service-{uuid.uuid4().hex[:8]}")

@@ -205,8 +205,8 @@ def _check_call(call: Any, *, where: str) -> None:
     if call.get("type") != "function" or not _NAME.fullmatch(str(function.get("name"))):
         raise _Refusal(400, f"{where}.tool_calls: expected a function with a valid name.", where)
     try:
-        parsed = json.loads(function.get("arguments"))
-    except (TypeError, ValueError):
+        parsed = json.loads(str(function.get("arguments")))
+    except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
         raise _Refusal(400, f"{where}.tool_calls: arguments must be a JSON object as text.", where)

@@ -146,6 +146,7 @@ class PathTests(TestCase):
             assert done.message_id is not None
             message = await Message.objects.select_related("turn").aget(pk=done.message_id)
             assert (message.role, message.content) == (Role.ASSISTANT, result.answer.text)
+            assert message.turn is not None
             assert message.turn.status == TurnStatus.DONE
             assert [line["step"] for line in message.turn.trace][-1] == "save"
 
