@@ -140,14 +140,34 @@ def blocks(messages: Sequence[ThreadMessage]) -> list[list[ThreadMessage]]:
 
 def pruned(messages: Sequence[ThreadMessage], limit: int) -> list[ThreadMessage]:
     """The last whole blocks that make `limit` messages at most; the last block stays even where it alone is longer."""
+    units = blocks(messages)
+    kept = _newest(units, limit) or units[-1:]
+    return [message for block in kept for message in block]
+
+
+def fitting_history(
+    messages: Sequence[ThreadMessage], *, exchanges: int, limit: int
+) -> list[ThreadMessage]:
+    """The last exchanges (a question and all that followed), as many as fit; a question without a sequel is left out."""
+    groups: list[list[ThreadMessage]] = []
+    for message in messages:
+        if message.role is Role.USER or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    complete = [group for group in groups if len(group) > 1 or group[0].role is not Role.USER]
+    last = complete[-exchanges:] if exchanges else []
+    return [message for group in _newest(last, limit) for message in group]
+
+
+def _newest(units: Sequence[list[ThreadMessage]], limit: int) -> list[list[ThreadMessage]]:
     kept: list[list[ThreadMessage]] = []
-    count = 0
-    for block in reversed(blocks(messages)):
-        count += len(block)
-        if kept and count > limit:
+    room = limit
+    for unit in reversed(units):
+        room -= len(unit)
+        if room < 0:
             break
-        kept.append(block)
-    return [message for block in reversed(kept) for message in block]
+        kept.append(unit)
+    return kept[::-1]
 
 
 #: What model APIs accept as the name of a function, and as the id of a call.

@@ -34,9 +34,11 @@ STEPS: dict[str, Words] = {
     "embedding": gettext_lazy("Mise en vecteur"),
     "search": gettext_lazy("Recherche dans les documents"),
     "direct_answer": gettext_lazy("Réponse directe"),
+    "tools": gettext_lazy("Choix des outils"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
     "prompt": gettext_lazy("Consigne au modèle"),
+    "tool_loop": gettext_lazy("Boucle d’outils"),
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
     "save": gettext_lazy("Enregistrement"),
@@ -69,7 +71,15 @@ OUTCOMES: dict[str, dict[str, Words]] = {
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
     },
+    "tools": {
+        "chosen": gettext_lazy("Des outils sont proposés au modèle."),
+        "none": gettext_lazy("Aucun outil permis ne convient."),
+        "dry_run": gettext_lazy("Aucun outil n’est proposé dans un essai à blanc."),
+    },
     "guard_rail": {
+        "passed_by_tool": gettext_lazy(
+            "Aucun passage n’atteint le seuil, mais un outil convient à la question."
+        ),
         "passed": gettext_lazy("La question est dans le domaine."),
         "refused": gettext_lazy(
             "Le meilleur passage est sous le seuil : la question est refusée comme hors domaine."
@@ -82,6 +92,12 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "prompt": {
         "built": gettext_lazy("Consigne, échanges précédents, passages et question réunis.")
+    },
+    "tool_loop": {
+        "answered": gettext_lazy("Le modèle a répondu sans demander d’autre outil."),
+        "round_limit": gettext_lazy("La limite de relances est atteinte."),
+        "saturated": gettext_lazy("Les outils n’apportaient plus rien de nouveau."),
+        "awaiting_approval": gettext_lazy("Un outil attend l’accord de la personne."),
     },
     "title": {
         "written": gettext_lazy("Écrit par le modèle."),
@@ -133,6 +149,13 @@ def _outcome_text(step: str, outcome: str) -> str:
 def _detail_text(step: str, detail: str) -> str:
     if step == "standalone" and detail:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
+    if step == "tool_loop" and detail.count("/") == 2:
+        rounds, results, figure = detail.split("/")
+        return _("Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s") % {
+            "rounds": rounds.strip(),
+            "results": results.strip(),
+            "figure": figure.strip(),
+        }
     if step == "receive" and detail:
         return _("Échanges précédents : %(count)s") % {"count": detail}
     return detail

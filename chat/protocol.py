@@ -7,7 +7,8 @@ so that a reader who lost the connection asks for what comes after the last id i
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}]
-    done     status (done | interrupted), answerSource, model, messageId, content, html, title
+    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
+    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title
     error    code, message, retryable          (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
@@ -90,10 +91,36 @@ class Sources:
         return {"sources": list(self.sources)}
 
 
+ToolStatus = Literal["running", "done", "failed", "awaiting", "denied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A step of one tool. `arguments` are shown where a person is asked for approval, and empty otherwise."""
+
+    name: ClassVar[str] = "tool"
+    tool_call_id: str
+    tool_name: str
+    status: ToolStatus
+    relance_index: int
+    duration_ms: int | None = None
+    arguments: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "toolCallId": self.tool_call_id,
+            "name": self.tool_name,
+            "status": self.status,
+            "relanceIndex": self.relance_index,
+            "durationMs": self.duration_ms,
+            "arguments": self.arguments,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     name: ClassVar[str] = "done"
-    status: Literal["done", "interrupted"]
+    status: Literal["done", "interrupted", "awaiting_approval"]
     answer_source: str
     model: str
     message_id: int | None
@@ -128,7 +155,7 @@ class Failure:
         return {"code": self.code, "message": self.message, "retryable": self.retryable}
 
 
-Event = Meta | Delta | Sources | Done | Failure
+Event = Meta | Delta | Sources | Tool | Done | Failure
 FINAL_EVENTS = (Done, Failure)
 
 

@@ -7,9 +7,11 @@ network. A dry run takes the same path and writes nothing.
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.utils import translation
@@ -18,17 +20,24 @@ from django.utils.translation import gettext as _
 from agents.bridges import in_database, in_thread
 from agents.effective import EffectiveConfig, effective_config
 from agents.exceptions import ApplicationError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
+from agents.llm.base import (
+    GenerationOptions,
+    LanguageModel,
+    PromptMessage,
+    Reply,
+    language_model,
+)
 from agents.models import Deployment
 from chat.citations import CitationFilter
 from chat.exceptions import TurnTimeoutError
-from chat.models import AnswerSource, TurnStatus
+from chat.models import AnswerSource, StopReason, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
 from chat.standalone import StandaloneQuestion, standalone_question
 from chat.thread import Answer, Exchange, check_isolation, load_exchanges, save_exchange
 from chat.titles import generate_title
+from chat.tool_loop import Toolbox, ToolLoop, choose_tools
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
@@ -76,6 +85,8 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
                 await _answer(request, result, emit)
+            if result.answer.stop_reason == StopReason.AWAITING_APPROVAL:
+                result.status = TurnStatus.AWAITING_APPROVAL
         except asyncio.CancelledError:
             result.status = TurnStatus.INTERRUPTED
             raise
@@ -112,33 +123,42 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if direct is not None:
         return await _answer_directly(direct, answer, emit)
 
+    llm = language_model()
+    toolbox = await _choose_tools(request, config, llm, vector, asked.text, trace)
+
     inside = found.in_domain(thresholds)
+    by_tool = toolbox is not None and toolbox.fits_the_question and not inside.hits
     trace.step(
         "guard_rail",
-        "passed" if inside.hits else "refused",
+        "passed" if inside.hits else "passed_by_tool" if by_tool else "refused",
         score=found.best_score,
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
     )
-    if found.is_out_of_domain(thresholds):
+    if found.is_out_of_domain(thresholds) and not by_tool:
         return await _refuse(config, answer, emit)
 
-    llm = language_model()
     if llm is None:
         return await _quote_passages(config, inside, answer, trace, emit)
 
-    passages = found.passages(config.match_count)
+    passages = [] if by_tool else found.passages(config.match_count)
     check_isolation(history, request.conversation_id)
     messages = build_prompt(
         config=config,
         history=history[: config.context_exchanges],
         passages=passages,
         question=request.question,
+        conversation_id=request.conversation_id,
+        has_tools=toolbox is not None,
     )
     trace.step("prompt", "built", detail=f"{len(messages)} messages, {len(passages)} passages")
 
     answer.sources = [source.as_json() for source in number_sources(passages)]
     await emit(Sources(answer.sources))
-    await _generate(llm, config, messages, answer, emit)
+    call_model = partial(_generate, llm, config, answer, emit)
+    if toolbox is None:
+        await call_model(messages)
+    else:
+        await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
     if request.is_first and config.generate_titles:
         answer.title = await in_thread(
@@ -231,14 +251,77 @@ async def _quote_passages(
     await _emit_whole(quoted_text(passages), answer, emit)
 
 
+async def _choose_tools(
+    request: TurnRequest,
+    config: EffectiveConfig,
+    llm: LanguageModel | None,
+    vector: Vectors,
+    question: str,
+    trace: Trace,
+) -> Toolbox | None:
+    """The tools that this turn may use; `None` where none is offered. A dry run has none: they may change things."""
+    if llm is None or not llm.supports_tools or not config.tools_enabled:
+        return None
+    if request.turn_id is None:
+        trace.step("tools", "dry_run")
+        return None
+    toolbox = await in_database(
+        choose_tools,
+        config=config,
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
+        vector=vector,
+        question=question,
+    )
+    trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
+    return toolbox if toolbox.selected else None
+
+
+async def _use_tools(
+    request: TurnRequest,
+    config: EffectiveConfig,
+    toolbox: Toolbox,
+    messages: Sequence[PromptMessage],
+    call_model: Callable[..., Awaitable[Reply]],
+    answer: Answer,
+    trace: Trace,
+    emit: Emit,
+) -> None:
+    """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
+    if request.conversation_id is None or request.turn_id is None:
+        raise ValueError("Tools run in a stored turn only.")
+    loop = ToolLoop(
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
+        config=config,
+        toolbox=toolbox,
+        system=messages[0],
+        question=messages[-1],
+        language=request.language,
+        call_model=call_model,
+        emit=emit,
+        answer=answer,
+    )
+    reason = await loop.run()
+    trace.step(
+        "tool_loop",
+        reason.value,
+        detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %",
+    )
+    if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
+        answer.source = AnswerSource.ROUND_LIMIT
+        await emit(Delta(answer.text))
+
+
 async def _generate(
     llm: LanguageModel,
     config: EffectiveConfig,
-    messages: list[PromptMessage],
     answer: Answer,
     emit: Emit,
-) -> None:
-    """Stream the model's reply into the answer, without citations of sources that were not given."""
+    messages: Sequence[PromptMessage],
+    tools: tuple[Mapping[str, Any], ...] = (),
+) -> Reply:
+    """Stream one reply of the model into the answer, without citations of sources that were not given."""
     answer.source, answer.model = AnswerSource.LLM, config.llm_model or llm.default_model
     answer.llm_calls += 1
     citations = CitationFilter({source["n"] for source in answer.sources})
@@ -246,8 +329,10 @@ async def _generate(
         model=config.llm_model,
         temperature=config.temperature,
         max_tokens=config.max_answer_tokens,
+        tools=tools,
     )
     pieces: list[str] = []
+    reply = Reply(text="", model=answer.model)
     try:
         async with aclosing(llm.stream(messages, options)) as stream:
             async for chunk in stream:
@@ -255,14 +340,16 @@ async def _generate(
                     pieces.append(text)
                     await emit(Delta(text))
                 if chunk.final is not None:
-                    answer.model = chunk.final.model
-                    answer.prompt_tokens = chunk.final.usage.prompt_tokens
-                    answer.completion_tokens = chunk.final.usage.completion_tokens
+                    reply = chunk.final
+                    answer.model = reply.model
+                    answer.prompt_tokens += reply.usage.prompt_tokens
+                    answer.completion_tokens += reply.usage.completion_tokens
     finally:
         if tail := citations.flush():
             pieces.append(tail)
             await emit(Delta(tail))
         answer.text = "".join(pieces)
+    return reply
 
 
 async def _emit_whole(text: str, answer: Answer, emit: Emit) -> None:
