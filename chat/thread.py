@@ -81,6 +81,8 @@ class Answer:
     rounds: int = 0
     efficiency: float = 100.0
     stop_reason: str = ""
+    #: A round is planned and not in the thread yet.
+    has_open_round: bool = False
     is_personal: bool = False
     title: str = ""
 
@@ -125,6 +127,8 @@ def claim_turn(
                 return claimed
             if not interrupt_stale_turns(conversation_id):
                 break
+            # Before the new question is stored: what a dead turn had found out belongs to its own question.
+            _apply_abandoned_rounds(conversation_id)
     raise TurnRunningError(f"Conversation {conversation_id} has a running turn.")
 
 
@@ -481,6 +485,8 @@ def save_exchange(
         )
         if not updated:
             return None
+        if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
+            _apply_abandoned_rounds(conversation_id)
         touched: dict[str, Any] = {"version": F("version") + 1, "updated_at": timezone.now()}
         if answer.title:
             touched["title"] = answer.title

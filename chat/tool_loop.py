@@ -88,8 +88,9 @@ def choose_tools(
     question: str,
 ) -> Toolbox:
     """The tools that this question may use. A turn that goes on after a pause keeps those it had."""
-    conversation = Conversation.objects.select_related("user").filter(pk=conversation_id).first()
-    user = conversation.user if conversation else None
+    user = None
+    if conversation_id is not None:
+        user = Conversation.objects.select_related("user").get(pk=conversation_id).user
     tags = user_tags(user)
     candidates = available_tools(user_tags=tags, agent_id=config.agent_id)
     user_id = user.pk if user is not None else None
@@ -134,16 +135,17 @@ class ToolLoop:
 
     async def run(self) -> StopReason:
         """Fill the answer; returns why the loop ended. Cancelled, it leaves what it stored, and says so in the answer."""
-        reason = StopReason.CANCELLED
+        answer = self.answer
         try:
-            reason = await self._run()
+            answer.stop_reason = await self._run()
+        except asyncio.CancelledError:
+            answer.stop_reason = StopReason.CANCELLED
+            raise
         finally:
-            answer = self.answer
-            answer.stop_reason = reason
             answer.efficiency = efficiency(
                 rounds=answer.rounds, results=self.results, max_rounds=self.config.max_rounds
             )
-        return reason
+        return StopReason(answer.stop_reason)
 
     async def _run(self) -> StopReason:
         state = await self._load()
@@ -190,6 +192,7 @@ class ToolLoop:
         )
         self.answer.rounds = state.rounds
         self.answer.is_personal = state.is_personal
+        self.answer.has_open_round = state.pending is not None
         self.results = state.results
         return state
 
@@ -235,6 +238,7 @@ class ToolLoop:
         self, state: LoopState, content: str, calls: Sequence[RequestedCall]
     ) -> PlannedRound:
         log_tool_calls(calls, turn_id=self.turn_id, round_index=state.rounds)
+        self.answer.has_open_round = True
         return await in_database(
             plan_round,
             conversation_id=self.conversation_id,

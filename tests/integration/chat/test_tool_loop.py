@@ -7,12 +7,14 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
 from django.conf import settings
 from django.test import TestCase, override_settings
+from django.utils import timezone
 
 from agents.bridges import in_database
 from agents.llm.base import PromptMessage, RequestedCall
@@ -219,9 +221,13 @@ class SectionOneTests(LoopTestCase):
             release.set()
         turn = await Turn.objects.aget()
         assert (turn.status, turn.stop_reason) == (TurnStatus.INTERRUPTED, StopReason.CANCELLED)
-        thread = await in_database(load_thread, conversation_id=conversation.pk, limit=50)
-        strict([message.as_prompt() for message in thread.messages if message.turn_id])
-        assert [m.success for m in thread.messages if m.role is Role.TOOL] == [False]
+        stored = [m async for m in Message.objects.for_conversation(conversation.pk)]
+        assert [(m.role, m.success) for m in stored] == [
+            ("user", None),
+            ("assistant", None),
+            ("tool", False),
+            ("assistant", None),
+        ]
 
 
 class SectionTwoTests(LoopTestCase):
@@ -311,19 +317,21 @@ class SectionTwoTests(LoopTestCase):
         assert applied.call_count == 1 + settings.BATCH_TRIES
         assert result.error is not None
         assert result.error.code == "thread_conflict"
-        thread = await in_database(load_thread, conversation_id=conversation.pk, limit=50)
-        kept = [m for m in thread.messages if m.role is Role.TOOL]
+        kept = [m async for m in Message.objects.filter(role=Role.TOOL)]
         assert [(m.tool_call_id, m.success) for m in kept] == [("mine", True)]
 
     async def test_a_finished_tool_is_never_run_a_second_time(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         reply = asking(call("weather", id="a", city="Lyon"), call("clock", id="b"))
         with declared(weather, clock), scripted(reply):
-            with mock.patch("chat.tool_loop.apply_round", side_effect=RuntimeError("boom")):
-                with pytest.raises(RuntimeError):
-                    await self.ask(conversation=conversation)
+            # A process that dies says nothing: neither the round nor the end of the turn is stored.
+            with (
+                mock.patch("chat.tool_loop.apply_round", side_effect=RuntimeError("boom")),
+                mock.patch("chat.turn.save_exchange"),
+                pytest.raises(RuntimeError),
+            ):
+                await self.ask(conversation=conversation)
             assert sorted(ran) == ["Lyon", "clock"]
-            await in_database(Turn.objects.update, status=TurnStatus.RUNNING)
             turn = await Turn.objects.aget()
             model().script(["Fin."])
             result = await self.replay(turn)
@@ -343,6 +351,23 @@ class SectionTwoTests(LoopTestCase):
             conversation_id=turn.conversation_id,
         )
         return await run_turn(request, Listener())
+
+    async def test_results_of_a_dead_turn_stay_with_its_own_question(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        with declared(clock), scripted(asking(call("clock", id="a"))):
+            with (
+                mock.patch("chat.tool_loop.apply_round", side_effect=RuntimeError("boom")),
+                mock.patch("chat.turn.save_exchange"),
+                pytest.raises(RuntimeError),
+            ):
+                await self.ask(conversation=conversation)
+            past = timezone.now() - timedelta(seconds=1)
+            await in_database(Turn.objects.update, lease_expires_at=past)
+            model().script(["Fin."])
+            await self.ask(conversation=conversation)
+            roles = [m.role for m in model().calls[-1].messages]
+        assert roles == ["system", "user", "assistant", "tool", "user"]
+        assert ran == ["clock"]
 
 
 class SectionThreeTests(LoopTestCase):
