@@ -6,7 +6,7 @@ thing from somebody else's.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from functools import wraps
 from typing import Any, cast
 
@@ -41,7 +41,7 @@ from chat.exceptions import (
     TurnNotFoundError,
     TurnRunningError,
 )
-from chat.models import Conversation, Message, ServiceToken
+from chat.models import Conversation, Message, ServiceToken, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
@@ -164,7 +164,7 @@ class ConversationViewSet(
         messages = (
             Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
         )
-        running = runner.running_turn(conversation.pk)
+        running = runner.running_turn(conversation.pk) or _paused_turn(messages)
         return Response(
             {
                 "messages": MessageSerializer(messages, many=True).data,
@@ -349,6 +349,12 @@ def _invalid_batch(error: ValidationError) -> Response:
 def _with_etag(response: Response, version: int) -> Response:
     response["ETag"] = f'"{version}"'
     return response
+
+
+def _paused_turn(messages: Iterable[Message]) -> uuid.UUID | None:
+    """The turn that waits for an approval: to a page it still runs, and is followed."""
+    paused = TurnStatus.AWAITING_APPROVAL
+    return next((m.turn_id for m in messages if m.turn and m.turn.status == paused), None)
 
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]

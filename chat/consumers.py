@@ -18,6 +18,7 @@ from chat.models import Conversation
 from chat.permissions import owned_conversation, owned_turn
 from chat.protocol import (
     AskFrame,
+    DecisionFrame,
     Failure,
     ResumeFrame,
     StopFrame,
@@ -78,6 +79,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case ResumeFrame(turn_id, last_event_id):
                 await in_database(owned_turn, self.scope["user"], self.scope["session"], turn_id)
                 self._follow(turn_id, after=last_event_id)
+            case DecisionFrame(turn_id, tool_call_id, is_approved):
+                turn = await in_database(
+                    owned_turn, self.scope["user"], self.scope["session"], turn_id
+                )
+                if await runner.decide(
+                    turn,
+                    tool_call_id=tool_call_id,
+                    is_approved=is_approved,
+                    language=self._language,
+                ):
+                    self._follow(turn_id, after=0)
 
     def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:
         self._unfollow()

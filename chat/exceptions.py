@@ -67,6 +67,13 @@ class ThreadConflictError(ChatError):
         super().__init__(detail)
 
 
+class ApprovalOverError(ChatError):
+    """The call was decided before, or its turn goes on without it."""
+
+    code = "approval_over"
+    default_message = _("Cette demande d’accord n’est plus en attente.")
+
+
 class InvalidToolMessageError(ChatError):
     """A batch that may not be stored; nothing of it is. The public message names what is wrong and where."""
 

@@ -46,7 +46,10 @@ STEPS: dict[str, Words] = {
 
 #: What came out of a step. Steps that are absent name something (a model) as their outcome.
 OUTCOMES: dict[str, dict[str, Words]] = {
-    "receive": {"loaded": gettext_lazy("Réglages et échanges précédents chargés.")},
+    "receive": {
+        "loaded": gettext_lazy("Réglages et échanges précédents chargés."),
+        "resumed": gettext_lazy("Reprise après l’accord ou le refus de la personne."),
+    },
     "standalone": {
         "alone": gettext_lazy("La question se comprend seule."),
         "follow_up": gettext_lazy(

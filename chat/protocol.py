@@ -12,7 +12,8 @@ so that a reader who lost the connection asks for what comes after the last id i
     error    code, message, retryable          (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
-`{"type": "resume", "turnId", "lastEventId"}`.
+`{"type": "resume", "turnId", "lastEventId"}`, and for a tool that awaits its approval
+`{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn whose calls are all decided goes on, under its own id.
 """
 
 import json
@@ -185,7 +186,16 @@ class ResumeFrame:
     last_event_id: int
 
 
-Frame = AskFrame | StopFrame | ResumeFrame
+@dataclass(frozen=True, slots=True)
+class DecisionFrame:
+    """A person's answer to a tool that asks for approval."""
+
+    turn_id: uuid.UUID
+    tool_call_id: str
+    is_approved: bool
+
+
+Frame = AskFrame | StopFrame | ResumeFrame | DecisionFrame
 
 
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
@@ -217,9 +227,17 @@ def parse_frame(text: str) -> Frame:
                 turn_id=valid_uuid("turnId", data.get("turnId")),
                 last_event_id=valid_event_id(data.get("lastEventId", 0)),
             )
+        case "approve" | "deny" as decision:
+            return DecisionFrame(
+                turn_id=valid_uuid("turnId", data.get("turnId")),
+                tool_call_id=str(data.get("toolCallId")),
+                is_approved=decision == "approve",
+            )
     raise InvalidMessageError(
         "unknown frame type",
-        public_message=_("« type » doit être « ask », « stop » ou « resume »."),
+        public_message=_(
+            "« type » doit être « ask », « stop », « resume », « approve » ou « deny »."
+        ),
     )
 
 

@@ -8,8 +8,10 @@ after; its result is stored as soon as it is known, and survives the turn. Synch
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Self
 
+from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
@@ -17,6 +19,7 @@ from django.utils import timezone
 from agents.llm.base import RequestedCall
 from agents.transactions import short_write
 from chat.blocks import ThreadMessage, calls_from_json, failure_content
+from chat.exceptions import ApprovalOverError
 from chat.models import (
     AppliedOperation,
     Approval,
@@ -25,6 +28,8 @@ from chat.models import (
     Role,
     ToolExecution,
     ToolRound,
+    Turn,
+    TurnStatus,
 )
 from chat.thread import BatchResult, Thread, append_batch, load_thread, round_messages
 from tools_registry.execution import ToolResult
@@ -241,3 +246,43 @@ def offered_names(turn_id: uuid.UUID) -> Collection[str] | None:
     """The tools that this turn offers since its first round; none where it has had no round."""
     row = ToolRound.objects.filter(turn=turn_id).order_by("round_index").first()
     return None if row is None else list(row.tool_names)
+
+
+#: The error of a call that a person refused.
+DENIED = "denied"
+
+
+def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
+    """The calls of a turn that wait for a person."""
+    rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
+    return [call for row in rows for call in PlannedRound.of(row).pending_approval]
+
+
+def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
+    """Store what a person decided; true for the last decision, which makes the turn the caller's to go on with.
+
+    Raises `ApprovalOverError` where nothing waits for it any more.
+    """
+    decision: dict[str, object] = {"approval": Approval.APPROVED}
+    if not is_approved:
+        decision = {
+            "approval": Approval.DENIED,
+            "state": ExecutionState.FINISHED,
+            "success": False,
+            "error": DENIED,
+            "content": failure_content(DENIED, "The person refused this call. Do not try again."),
+            "finished_at": timezone.now(),
+        }
+    waiting = ToolExecution.objects.filter(
+        round__turn=turn_id,
+        round__turn__status=TurnStatus.AWAITING_APPROVAL,
+        approval=Approval.PENDING,
+    )
+    with short_write():
+        if not waiting.filter(tool_call_id=tool_call_id).update(**decision):
+            raise ApprovalOverError(f"{tool_call_id[:100]} of {turn_id} waits for nobody.")
+        if waiting.exists():
+            return False
+        paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
+        lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
+        return bool(paused.update(status=TurnStatus.RUNNING, lease_expires_at=lease))

@@ -481,7 +481,7 @@ def save_exchange(
             is_personal=answer.is_personal,
             trace=trace,
             error_code=error_code,
-            finished_at=timezone.now(),
+            finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
         )
         if not updated:
             return None

@@ -250,8 +250,8 @@ class ToolLoop:
         )
 
     async def _ask_for_approval(self, planned: PlannedRound) -> None:
-        for call in planned.pending_approval:
-            await self._tell(planned, call.call, "awaiting")
+        for pending in planned.pending_approval:
+            await self.emit(awaiting(pending.call, round_index=planned.round_index))
 
     # Running the calls of a round
 
@@ -312,7 +312,6 @@ class ToolLoop:
                 status=status,
                 relance_index=planned.round_index,
                 duration_ms=duration_ms,
-                arguments=call.arguments if status == "awaiting" else "",
             )
         )
 
@@ -346,6 +345,17 @@ class ToolLoop:
             round_index=planned.round_index,
             applied=applied,
         )
+
+
+def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
+    """The event that asks a person for approval: with the arguments, since they are what is approved."""
+    return Tool(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        status="awaiting",
+        relance_index=round_index,
+        arguments=call.arguments,
+    )
 
 
 def _ended(planned: PlannedCall) -> ToolStatus:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.utils import translation
@@ -30,7 +30,7 @@ from agents.llm.base import (
 from agents.models import Deployment
 from chat.citations import CitationFilter
 from chat.exceptions import TurnTimeoutError
-from chat.models import AnswerSource, StopReason, TurnStatus
+from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
@@ -55,10 +55,21 @@ DIRECT_MODEL = "direct_qr_match"
 
 Emit = Callable[[Event], Awaitable[None]]
 
+_PAUSED = StopReason.AWAITING_APPROVAL
+#: How the last event of a turn that did not fail calls its end.
+ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
+    TurnStatus.DONE: "done",
+    TurnStatus.INTERRUPTED: "interrupted",
+    TurnStatus.AWAITING_APPROVAL: "awaiting_approval",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing."""
+    """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing.
+
+    `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned.
+    """
 
     deployment_id: int
     question: str
@@ -66,6 +77,7 @@ class TurnRequest:
     turn_id: uuid.UUID | None = None
     conversation_id: uuid.UUID | None = None
     is_first: bool = False
+    is_resumed: bool = False
 
 
 @dataclass(slots=True)
@@ -85,7 +97,7 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
                 await _answer(request, result, emit)
-            if result.answer.stop_reason == StopReason.AWAITING_APPROVAL:
+            if result.answer.stop_reason == _PAUSED:
                 result.status = TurnStatus.AWAITING_APPROVAL
         except asyncio.CancelledError:
             result.status = TurnStatus.INTERRUPTED
@@ -105,7 +117,9 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
     config, history = await in_database(_load_context, request)
-    trace.step("receive", "loaded", detail=f"{len(history)}")
+    if request.is_resumed:
+        await in_database(_restore, request, answer, trace)
+    trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
 
     asked = standalone_question(request.question, history[-1].question if history else "")
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
@@ -119,9 +133,10 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer.best_score = found.best_score
     trace.step("search", "found" if found.hits else "nothing", score=found.best_score)
 
-    direct = _direct_answer(request.question, asked, found, thresholds, trace)
-    if direct is not None:
-        return await _answer_directly(direct, answer, emit)
+    if not request.is_resumed:
+        direct = _direct_answer(request.question, asked, found, thresholds, trace)
+        if direct is not None:
+            return await _answer_directly(direct, answer, emit)
 
     llm = language_model()
     toolbox = await _choose_tools(request, config, llm, vector, asked.text, trace)
@@ -160,7 +175,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     else:
         await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
-    if request.is_first and config.generate_titles:
+    if request.is_first and config.generate_titles and answer.stop_reason != _PAUSED:
         answer.title = await in_thread(
             generate_title, llm, question=request.question, llm_model=config.llm_model
         )
@@ -176,6 +191,14 @@ def _load_context(request: TurnRequest) -> tuple[EffectiveConfig, list[Exchange]
     # One exchange at least, whatever the prompt gets: a follow-up leans on it.
     limit = max(config.context_exchanges, 1)
     return config, load_exchanges(conversation_id=request.conversation_id, limit=limit)
+
+
+def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
+    """What the turn had come to before its pause."""
+    turn = Turn.objects.get(pk=request.turn_id)
+    answer.llm_calls = turn.llm_calls
+    answer.prompt_tokens, answer.completion_tokens = turn.prompt_tokens, turn.completion_tokens
+    trace.lines[:0] = turn.trace
 
 
 async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> SearchResult:
@@ -377,7 +400,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         return
     await emit(
         Done(
-            status="interrupted" if result.status is TurnStatus.INTERRUPTED else "done",
+            status=ENDS[result.status],
             answer_source=answer.source,
             model=answer.model,
             message_id=message_id,
