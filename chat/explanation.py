@@ -41,6 +41,7 @@ STEPS: dict[str, Words] = {
     "tool_loop": gettext_lazy("Boucle d’outils"),
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
+    "error": gettext_lazy("Erreur"),
     "save": gettext_lazy("Enregistrement"),
 }
 

@@ -10,8 +10,11 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
@@ -21,7 +24,7 @@ from chat.rendering import render_answer
 from chat.rounds import decide_call, pending_calls
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
 from chat.tool_loop import awaiting
-from chat.turn import ENDS, TurnRequest, run_turn
+from chat.turn import ENDS, TurnRequest, TurnResult, run_turn, write_title
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +77,7 @@ class Runner:
     def __init__(self) -> None:
         self._logs: dict[uuid.UUID, TurnLog] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
+        self._starting: set[asyncio.Task[Any]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
         self._heartbeat: asyncio.Task[None] | None = None
 
@@ -82,8 +86,19 @@ class Runner:
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn.
 
-        Raises `TurnRunningError` while another turn of the conversation runs.
+        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
+        while another turn of the conversation runs.
         """
+        starting = asyncio.create_task(
+            self._start(conversation, question, client_message_id, language)
+        )
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        return await asyncio.shield(starting)
+
+    async def _start(
+        self, conversation: Conversation, question: str, client_message_id: str, language: str
+    ) -> uuid.UUID:
         claimed = await in_database(
             claim_turn,
             conversation_id=conversation.pk,
@@ -110,21 +125,28 @@ class Runner:
 
         Raises `ApprovalOverError` where the call does not wait.
         """
-        is_last = await in_database(
-            decide_call, turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved
+        deciding = asyncio.create_task(self._decide(turn, tool_call_id, is_approved, language))
+        self._starting.add(deciding)
+        deciding.add_done_callback(self._starting.discard)
+        return await asyncio.shield(deciding) is not None
+
+    async def _decide(
+        self, turn: Turn, tool_call_id: str, is_approved: bool, language: str
+    ) -> uuid.UUID | None:
+        decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
+        if decided is None:
+            return None
+        deployment_id, claimed, meta = decided
+        request = TurnRequest(
+            deployment_id=deployment_id,
+            question=meta.question,
+            language=language,
+            turn_id=turn.pk,
+            conversation_id=turn.conversation_id,
+            is_resumed=True,
         )
-        if is_last:
-            claimed, meta = await in_database(_stored_meta, turn.pk)
-            request = TurnRequest(
-                deployment_id=await in_database(_deployment_of, turn.conversation_id),
-                question=meta.question,
-                language=language,
-                turn_id=turn.pk,
-                conversation_id=turn.conversation_id,
-                is_resumed=True,
-            )
-            self._launch(request, claimed, meta)
-        return is_last
+        self._launch(request, claimed, meta)
+        return turn.pk
 
     def _launch(self, request: TurnRequest, claimed: ClaimedTurn, meta: Meta) -> None:
         log = self._logs[claimed.turn_id] = TurnLog()
@@ -139,11 +161,22 @@ class Runner:
         """The events of a turn after the given id: live, from memory, or from the database."""
         log = self._logs.get(turn_id)
         if log is None:
-            log = await in_database(_stored_log, turn_id)
+            log = await self._told_again(turn_id)
             # A stored answer is one piece: a reader that has seen part of the live text gets it whole again.
             after = 0 if 0 < after < len(log.events) else after
-        async for numbered in log.follow(min(after, len(log.events) - 1)):
+        if log.is_complete:
+            # Whoever has seen everything is told once more how it ended.
+            after = min(after, len(log.events) - 1)
+        async for numbered in log.follow(after):
             yield numbered
+
+    async def _told_again(self, turn_id: uuid.UUID) -> TurnLog:
+        """The events of a turn that this process does not hold; one that runs elsewhere is waited for."""
+        while True:
+            log = await in_database(_stored_log, turn_id)
+            if log is not None:
+                return log
+            await asyncio.sleep(settings.TURN_POLL_SECONDS)
 
     def running_turn(self, conversation_id: uuid.UUID) -> uuid.UUID | None:
         return self._by_conversation.get(conversation_id)
@@ -172,20 +205,26 @@ class Runner:
         while self._tasks:
             await asyncio.sleep(settings.TURN_LEASE_SECONDS / 3)
             if turn_ids := list(self._tasks):
-                await in_database(renew_turns, turn_ids)
+                try:
+                    await in_database(renew_turns, turn_ids)
+                except DatabaseError:
+                    logger.exception("The leases of %d turns could not be renewed.", len(turn_ids))
 
     async def _run(self, request: TurnRequest, log: TurnLog) -> None:
         async def emit(event: Event) -> None:
             log.append(event)
 
+        result: TurnResult | None = None
         try:
-            await run_turn(request, emit)
+            result = await run_turn(request, emit)
         except asyncio.CancelledError:
             logger.info("turn stopped round_id=%s", request.turn_id)
         except Exception:  # the edge of a turn: nothing above awaits this task
             logger.exception("turn failed round_id=%s", request.turn_id)
         finally:
             self._end(request, log)
+        if result is not None:
+            await write_title(request, result)
 
     def _end(self, request: TurnRequest, log: TurnLog) -> None:
         turn_id, conversation_id = request.turn_id, request.conversation_id
@@ -222,9 +261,11 @@ def _internal_failure() -> Failure:
     return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
 
 
-def _stored_log(turn_id: uuid.UUID) -> TurnLog:
-    """The events of a turn that this process does not hold, told again from its rows."""
+def _stored_log(turn_id: uuid.UUID) -> TurnLog | None:
+    """The events of a turn that has ended, told again from its rows; `None` while another process runs it."""
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    if turn.status == TurnStatus.RUNNING and turn.lease_expires_at > timezone.now():
+        return None
     messages = _exchange(turn)
     log = TurnLog()
     log.append(_stored_meta(turn_id)[1])
@@ -259,8 +300,14 @@ def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
     return claimed, _meta(claimed, turn.client_message_id, question)
 
 
-def _deployment_of(conversation_id: uuid.UUID) -> int:
-    return Conversation.objects.values_list("deployment_id", flat=True).get(pk=conversation_id)
+def _decided(
+    turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
+) -> tuple[int, ClaimedTurn, Meta] | None:
+    """Store a decision; after the last one, what the turn needs to go on."""
+    if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
+        return None
+    deployment_id = Conversation.objects.values_list("deployment_id", flat=True).get(turns=turn_id)
+    return deployment_id, *_stored_meta(turn_id)
 
 
 def _stored_end(turn: Turn, answer: Message | None) -> Event:

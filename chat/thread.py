@@ -84,7 +84,6 @@ class Answer:
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +124,8 @@ def claim_turn(
             claimed = _existing(conversation_id, client_message_id)
             if claimed is not None:
                 return claimed
-            if not interrupt_stale_turns(conversation_id):
+            if not interrupt_stale_turns(conversation_id) + _drop_paused_turn(conversation_id):
                 break
-            # Before the new question is stored: what a dead turn had found out belongs to its own question.
-            _apply_abandoned_rounds(conversation_id)
     raise TurnRunningError(f"Conversation {conversation_id} has a running turn.")
 
 
@@ -152,7 +149,9 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    conversation = Conversation.objects.get(pk=conversation_id)
+    conversation = Conversation.objects.filter(pk=conversation_id).first()
+    if conversation is None:
+        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     turn = Turn.objects.create(
         conversation=conversation,
         client_message_id=client_message_id,
@@ -186,17 +185,45 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
     running.update(lease_expires_at=expires)
 
 
-def interrupt_stale_turns(conversation_id: uuid.UUID) -> int:
-    """Mark turns of a dead process, whose lease ran out, as interrupted; also one that waits for an approval.
+def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation.
 
-    Asking something else is an answer to the request for approval: no.
+    What such a turn had found out is brought into its thread now, before anything else is said there.
     """
     now = timezone.now()
-    turns = Turn.objects.filter(conversation=conversation_id)
-    stale = turns.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now) | turns.filter(
-        status=TurnStatus.AWAITING_APPROVAL
-    )
-    return stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    if conversation_id is not None:
+        stale = stale.filter(conversation=conversation_id)
+    count = stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    if count:
+        _apply_abandoned_rounds(conversation_id)
+    return count
+
+
+def _drop_paused_turn(conversation_id: uuid.UUID) -> int:
+    """Asking something else is an answer to a tool that waits for approval: no."""
+    paused = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.AWAITING_APPROVAL)
+    count = paused.update(status=TurnStatus.INTERRUPTED, finished_at=timezone.now())
+    if count:
+        _apply_abandoned_rounds(conversation_id)
+    return count
+
+
+def rename_conversation(
+    *, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str
+) -> None:
+    """Give a conversation the title that a model call wrote, unless a person has named it meanwhile."""
+    named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
+    named.update(title=title)
+    Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
+
+
+def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
+    """The question before this turn's, however it ended: what a follow-up leans on was asked, answered or not."""
+    questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
+    if turn_id is not None:
+        questions = questions.exclude(turn=turn_id)
+    return questions.order_by("-id").values_list("content", flat=True).first() or ""
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
@@ -394,19 +421,21 @@ def round_messages(planned: ToolRound) -> list[ThreadMessage]:
     return messages
 
 
-def _apply_abandoned_rounds(conversation_id: uuid.UUID) -> None:
-    """Bring rounds of turns that ended into the thread: the results they had stay known, the rest is interrupted."""
+def _apply_abandoned_rounds(conversation_id: uuid.UUID | None) -> None:
+    """Bring rounds of turns that ended into their threads: the results they had stay known, the rest is interrupted."""
     applied = AppliedOperation.objects.filter(
-        conversation=conversation_id, operation_id=OuterRef("operation_id")
+        conversation=OuterRef("conversation"), operation_id=OuterRef("operation_id")
     )
     abandoned = (
-        ToolRound.objects.filter(~Exists(applied), conversation=conversation_id)
+        ToolRound.objects.filter(~Exists(applied))
         .exclude(turn__status__in=OPEN_STATUSES)
         .prefetch_related("executions")
     )
+    if conversation_id is not None:
+        abandoned = abandoned.filter(conversation=conversation_id)
     for planned in abandoned:
         result = append_batch(
-            conversation_id,
+            planned.conversation_id,
             round_messages(planned),
             operation_id=planned.operation_id,
             round_index=planned.round_index,
@@ -462,10 +491,16 @@ def save_exchange(
     trace: list[dict[str, Any]],
     error_code: str = "",
 ) -> int | None:
-    """End a running turn with its answer; returns the message's id, `None` where there is no text to keep."""
+    """End a turn with its answer; returns the message's id, `None` where there is no text to keep.
+
+    A turn that was taken for dead (its lease ran out) and ends after all keeps its answer. Raises
+    `ConversationNotFoundError` where the turn was deleted meanwhile.
+    """
     with short_write():
         updated = Turn.objects.filter(
-            pk=turn_id, conversation=conversation_id, status=TurnStatus.RUNNING
+            pk=turn_id,
+            conversation=conversation_id,
+            status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
         ).update(
             status=status,
             answer_source=answer.source,
@@ -484,18 +519,14 @@ def save_exchange(
             finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
         )
         if not updated:
-            return None
+            raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
-        touched: dict[str, Any] = {"version": F("version") + 1, "updated_at": timezone.now()}
-        if answer.title:
-            touched["title"] = answer.title
-        Conversation.objects.filter(pk=conversation_id).update(**touched)
-        if (
-            status is TurnStatus.AWAITING_APPROVAL
-            or not answer.text
-            and status is TurnStatus.FAILED
-        ):
+        Conversation.objects.filter(pk=conversation_id).update(
+            version=F("version") + 1, updated_at=timezone.now()
+        )
+        is_pause = status is TurnStatus.AWAITING_APPROVAL
+        if is_pause or (not answer.text and status is TurnStatus.FAILED):
             return None
         message = Message.objects.create(
             conversation_id=conversation_id,
