@@ -1,6 +1,8 @@
 """Builders: plain functions that make valid rows, with what a test cares about named at the call."""
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Document
+from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -93,3 +96,24 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
         conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
     )
     return turn
+
+
+def make_tool(name: str, description: str = "A tool of the tests.", **overrides: Any) -> ToolSpec:
+    """A tool that is in no registry; it answers with its arguments."""
+    defaults: dict[str, Any] = {
+        "parameters": {"type": "object", "properties": {}},
+        "invoke": lambda arguments, _context: dict(arguments),
+    }
+    return ToolSpec(name=name, description=description, **{**defaults, **overrides})
+
+
+@contextmanager
+def declared_tools(*specs: ToolSpec) -> Iterator[None]:
+    """Tools of the code, for the time of a test."""
+    for spec in specs:
+        registry.register(spec)
+    try:
+        yield
+    finally:
+        for spec in specs:
+            registry.remove(spec.name)

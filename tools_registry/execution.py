@@ -13,12 +13,8 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 from django.conf import settings
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.bridges import in_database, in_thread
@@ -27,7 +23,6 @@ from tools_registry.catalog import permitted_now
 from tools_registry.exceptions import (
     InvalidToolArgumentsError,
     ToolApprovalError,
-    ToolDefinitionError,
     ToolError,
     ToolFailedError,
     ToolForbiddenError,
@@ -35,6 +30,7 @@ from tools_registry.exceptions import (
     ToolTimeoutError,
     UnknownToolError,
 )
+from tools_registry.schema import schema_problem
 from tools_registry.tool import Arguments, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 from tools_registry.usage import record_calls
@@ -145,13 +141,8 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         raise _invalid("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
         raise _invalid("The arguments are not a JSON object.")
-    try:
-        problem = best_match(_validator(spec).iter_errors(arguments))
-    except (SchemaError, RecursionError) as error:
-        raise ToolFailedError(f"The schema of {spec.name} is unusable: {error}") from error
-    if problem is not None:
-        path = "/".join(str(part) for part in problem.absolute_path)
-        raise _invalid(f"{path}: {problem.message}" if path else problem.message)
+    if problem := schema_problem(spec, arguments):
+        raise _invalid(problem)
     return arguments
 
 
@@ -194,22 +185,6 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
         raise ToolFailedError(f"{type(error).__name__} in {spec.name}.") from error
     breaker.succeeded()
     return value
-
-
-@lru_cache(maxsize=512)
-def _validator(spec: ToolSpec) -> Draft202012Validator:
-    return Draft202012Validator(dict(spec.parameters))
-
-
-def checked_schema(schema: Any) -> Any:
-    """The schema itself; raises `ToolDefinitionError` where it is not one of an object."""
-    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise ToolDefinitionError("The parameters are not described by the schema of an object.")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError) as error:
-        raise ToolDefinitionError(f"The schema is not valid: {error}") from error
-    return schema
 
 
 def _invalid(detail: str) -> InvalidToolArgumentsError:

@@ -28,6 +28,8 @@ class CatalogueState(models.Model):
 
     catalogue = models.CharField(max_length=32, default=new_token)
     index = models.CharField(max_length=32, default=new_token)
+    #: The state of the index that the vector store holds.
+    external = models.CharField(max_length=32, blank=True, default="")
 
     class Meta:
         constraints: ClassVar = [
