@@ -26,6 +26,7 @@ from tools_registry.exceptions import (
     ToolError,
     ToolFailedError,
     ToolForbiddenError,
+    ToolReportedError,
     ToolSuspendedError,
     ToolTimeoutError,
     UnknownToolError,
@@ -170,7 +171,7 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     except TimeoutError as error:
         breaker.failed()
         raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error
-    except InvalidToolArgumentsError:
+    except (InvalidToolArgumentsError, ToolReportedError):
         breaker.succeeded()
         raise
     except ToolError:
@@ -192,8 +193,8 @@ def _invalid(detail: str) -> InvalidToolArgumentsError:
 
 
 def _error_json(error: ToolError) -> str:
-    """What the model reads. Details of arguments help it correct itself; other details stay in the log."""
+    """What the model reads. Details of arguments, and a tool's own words, help it; other details stay in the log."""
     body = {"code": error.code, "message": str(error.public_message)}
-    if isinstance(error, InvalidToolArgumentsError):
+    if isinstance(error, (InvalidToolArgumentsError, ToolReportedError)):
         body["detail"] = str(error)[:1_000]
     return json.dumps({"error": body}, ensure_ascii=False)

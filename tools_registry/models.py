@@ -262,6 +262,10 @@ class ToolSource(models.Model):
             raise ValidationError({"document": _("Donnez le document ou son adresse.")})
         if self.kind == SourceKind.OPENAPI and not self.allowed_hosts:
             raise ValidationError({"allowed_hosts": _("Nommez au moins un hôte permis.")})
+        for name in ("allowed_hosts", "tags"):
+            value = getattr(self, name)
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise ValidationError({name: _("Une liste de textes est attendue.")})
 
 
 class RemoteTool(models.Model):

@@ -16,6 +16,7 @@ from tools_registry.models import CatalogueState, IndexedTool, ToolExample, Tool
 from tools_registry.selection.base import (
     MAX_RESIDENT,
     SelectedTool,
+    SelectionReason,
     SelectionSettings,
     select_tools,
 )
@@ -80,7 +81,7 @@ class LocalModeTests(SelectionCase):
             found = self.select("weather forecast")
 
         reasons = [tool.reason for tool in found]
-        assert reasons.count("resident") == MAX_RESIDENT == 3
+        assert reasons.count(SelectionReason.RESIDENT) == MAX_RESIDENT == 3
         assert found[3].spec.name == "weather_forecast"
 
     def test_risk_2_below_the_threshold_only_resident_tools_remain(self) -> None:
