@@ -19,9 +19,8 @@ def set_conversation_title(
         title: the new title, a few words in the user's language.
     """
     cleaned = " ".join(title.split())
-    renamed = cleaned and Conversation.objects.filter(pk=context.conversation_id).update(
-        title=cleaned
-    )
-    if not renamed:
+    if context.conversation_id is None or not cleaned:
         raise ToolReportedError("There is no conversation to name, or the title is blank.")
+    if not Conversation.objects.filter(pk=context.conversation_id).update(title=cleaned):
+        raise ToolReportedError("The conversation was deleted meanwhile.")
     return {"title": cleaned}

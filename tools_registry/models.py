@@ -201,7 +201,7 @@ class ToolSource(models.Model):
         default="",
         help_text=_("Pour stdio : un nom de la variable MCP_STDIO_SERVERS."),
     )
-    url = models.URLField(
+    url = models.CharField(
         _("adresse"),
         blank=True,
         default="",

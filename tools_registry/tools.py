@@ -51,7 +51,8 @@ def search_knowledge(
         query: what to look for, as a question or a few words that stand alone.
         limit: how many passages to return, from 1 to 10.
     """
-    deployment = Deployment.objects.select_related("agent").filter(pk=context.deployment_id).first()
+    deployments = Deployment.objects.select_related("agent")
+    deployment = deployments.filter(pk=context.deployment_id or 0).first()
     if deployment is None:
         raise ToolReportedError("There is no knowledge to search here.")
     config, model = effective_config(deployment), embedder()
