@@ -36,6 +36,7 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         _("Recherche"),
         ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),
     ),
+    (_("Outils"), ("tools_enabled", "tool_mode", "tool_top_k", "tool_threshold")),
     (
         _("Modèle de langage"),
         (

@@ -270,6 +270,7 @@ TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
 TOOL_MAX_RESPONSE_BYTES = env.int("TOOL_MAX_RESPONSE_BYTES", default=2_000_000)
 #: Where a conversation is handed over to a person; empty, that tool is not offered.
 HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
+HANDOVERS_PER_DAY = env.int("HANDOVERS_PER_DAY", default=3)
 
 # --- Mail ------------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 import json
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +18,7 @@ from chat.blocks import ThreadMessage
 from chat.models import Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Document
+from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -121,3 +124,24 @@ def make_batch(conversation: Conversation, *calls: str) -> list[ThreadMessage]:
 def make_service_token(name: str = "") -> tuple[ServiceToken, str]:
     """A token, and the text that opens the endpoint."""
     return ServiceToken.issue(name or f"service-{uuid.uuid4().hex[:8]}")
+
+
+def make_tool(name: str, description: str = "A tool of the tests.", **overrides: Any) -> ToolSpec:
+    """A tool that is in no registry; it answers with its arguments."""
+    defaults: dict[str, Any] = {
+        "parameters": {"type": "object", "properties": {}},
+        "invoke": lambda arguments, _context: dict(arguments),
+    }
+    return ToolSpec(name=name, description=description, **{**defaults, **overrides})
+
+
+@contextmanager
+def declared_tools(*specs: ToolSpec) -> Iterator[None]:
+    """Tools of the code, for the time of a test."""
+    for spec in specs:
+        registry.register(spec)
+    try:
+        yield
+    finally:
+        for spec in specs:
+            registry.remove(spec.name)

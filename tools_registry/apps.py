@@ -10,6 +10,6 @@ class ToolsRegistryConfig(AppConfig):
     verbose_name = _("Outils")
 
     def ready(self) -> None:
-        from tools_registry import signals  # noqa: F401
+        from tools_registry import checks, signals  # noqa: F401
 
         autodiscover_modules("tools")

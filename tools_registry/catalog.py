@@ -9,7 +9,7 @@ the admin applies to the next question everywhere. The verbs here read the datab
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 
 from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.ranking import Lexicon, Positions, Ranking
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
 
@@ -30,33 +31,36 @@ _KEPT_LISTS = 256
 
 
 class ToolList(tuple[ToolSpec, ...]):
-    """Permitted tools by name; immutable and shared between turns. `token` is the catalogue's it was made from."""
+    """Permitted tools by name; immutable and shared between turns.
 
-    token: str
+    `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
+    kept with it (`placed`, `lexicon`), so that a question pays for none of it.
+    """
+
+    tokens: tuple[str, str]
     resident: tuple[ToolSpec, ...]
-    _by_name: dict[str, ToolSpec]
+    positions: Mapping[str, int]
+    placed: tuple[Ranking, Positions | None, Sequence[ToolSpec]] | None
+    lexicon: Lexicon | None
 
-    def __new__(cls, specs: Iterable[ToolSpec] = (), *, token: str = "") -> Self:
+    def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
         made = super().__new__(cls, specs)
-        made.token = token
+        made.tokens = tokens
         made.resident = tuple(spec for spec in made if spec.is_always_on)
-        made._by_name = {spec.name: spec for spec in made}
+        made.positions = {spec.name: position for position, spec in enumerate(made)}
+        made.placed = made.lexicon = None
         return made
 
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
     def named(self, name: str) -> ToolSpec | None:
-        return self._by_name.get(name)
+        position = self.positions.get(name)
+        return None if position is None else self[position]
 
 
 @dataclass(slots=True)
 class _Snapshot:
     """The catalogue as it was at `key`, and the lists made from it so far."""
 
-    key: tuple[str, int]
+    key: tuple[tuple[str, str], int]
     specs: tuple[ToolSpec, ...]
     agents: Mapping[str, frozenset[int]]
     conditional: tuple[ToolSpec, ...]
@@ -84,7 +88,7 @@ class _Snapshot:
                     and spec.name not in unusable
                     and self._offers(spec, agent_id)
                 ),
-                token=self.key[0],
+                tokens=self.key[0],
             )
         return found
 
@@ -115,7 +119,7 @@ def permitted_now(
 def all_tools() -> ToolList:
     """Every active tool with its effective texts, whoever may use it: for the index and for staff."""
     current = _snapshot()
-    return ToolList(current.specs, token=current.key[0])
+    return ToolList(current.specs, tokens=current.key[0])
 
 
 def declared_tools() -> dict[str, ToolSpec]:
@@ -157,7 +161,7 @@ def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
 
 def _snapshot() -> _Snapshot:
     global _current
-    key = (CatalogueState.tokens()[0], registry.version)
+    key = (CatalogueState.tokens(), registry.version)
     current = _current
     if current is None or current.key != key:
         with _lock:
@@ -167,7 +171,7 @@ def _snapshot() -> _Snapshot:
     return current
 
 
-def _build(key: tuple[str, int]) -> _Snapshot:
+def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
     overrides = {
         row.tool_name: row for row in ToolOverride.objects.prefetch_related("examples", "agents")
     }

@@ -51,6 +51,13 @@ class ToolFailedError(ToolError):
     default_message = _("L’outil a échoué.")
 
 
+class ToolReportedError(ToolError):
+    """The tool ran and says what went wrong; its words (`str(error)`) are for the model."""
+
+    code = "tool_reported_error"
+    default_message = _("L’outil a signalé une erreur.")
+
+
 class ToolSuspendedError(ToolError):
     """Its circuit breaker is open: it failed several times in a row, and is left alone for a while."""
 

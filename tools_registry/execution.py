@@ -13,12 +13,8 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 from django.conf import settings
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.bridges import in_database, in_thread
@@ -27,14 +23,15 @@ from tools_registry.catalog import permitted_now
 from tools_registry.exceptions import (
     InvalidToolArgumentsError,
     ToolApprovalError,
-    ToolDefinitionError,
     ToolError,
     ToolFailedError,
     ToolForbiddenError,
+    ToolReportedError,
     ToolSuspendedError,
     ToolTimeoutError,
     UnknownToolError,
 )
+from tools_registry.schema import schema_problem
 from tools_registry.tool import Arguments, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 from tools_registry.usage import record_calls
@@ -145,13 +142,8 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         raise _invalid("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
         raise _invalid("The arguments are not a JSON object.")
-    try:
-        problem = best_match(_validator(spec).iter_errors(arguments))
-    except (SchemaError, RecursionError) as error:
-        raise ToolFailedError(f"The schema of {spec.name} is unusable: {error}") from error
-    if problem is not None:
-        path = "/".join(str(part) for part in problem.absolute_path)
-        raise _invalid(f"{path}: {problem.message}" if path else problem.message)
+    if problem := schema_problem(spec, arguments):
+        raise _invalid(problem)
     return arguments
 
 
@@ -179,7 +171,7 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     except TimeoutError as error:
         breaker.failed()
         raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error
-    except InvalidToolArgumentsError:
+    except (InvalidToolArgumentsError, ToolReportedError):
         breaker.succeeded()
         raise
     except ToolError:
@@ -196,29 +188,13 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     return value
 
 
-@lru_cache(maxsize=512)
-def _validator(spec: ToolSpec) -> Draft202012Validator:
-    return Draft202012Validator(dict(spec.parameters))
-
-
-def checked_schema(schema: Any) -> Any:
-    """The schema itself; raises `ToolDefinitionError` where it is not one of an object."""
-    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise ToolDefinitionError("The parameters are not described by the schema of an object.")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError) as error:
-        raise ToolDefinitionError(f"The schema is not valid: {error}") from error
-    return schema
-
-
 def _invalid(detail: str) -> InvalidToolArgumentsError:
     return InvalidToolArgumentsError(detail)
 
 
 def _error_json(error: ToolError) -> str:
-    """What the model reads. Details of arguments help it correct itself; other details stay in the log."""
+    """What the model reads. Details of arguments, and a tool's own words, help it; other details stay in the log."""
     body = {"code": error.code, "message": str(error.public_message)}
-    if isinstance(error, InvalidToolArgumentsError):
+    if isinstance(error, (InvalidToolArgumentsError, ToolReportedError)):
         body["detail"] = str(error)[:1_000]
     return json.dumps({"error": body}, ensure_ascii=False)

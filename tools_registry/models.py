@@ -28,6 +28,8 @@ class CatalogueState(models.Model):
 
     catalogue = models.CharField(max_length=32, default=new_token)
     index = models.CharField(max_length=32, default=new_token)
+    #: The state of the index that the vector store holds.
+    external = models.CharField(max_length=32, blank=True, default="")
 
     class Meta:
         constraints: ClassVar = [
@@ -199,7 +201,7 @@ class ToolSource(models.Model):
         default="",
         help_text=_("Pour stdio : un nom de la variable MCP_STDIO_SERVERS."),
     )
-    url = models.URLField(
+    url = models.CharField(
         _("adresse"),
         blank=True,
         default="",
@@ -260,6 +262,10 @@ class ToolSource(models.Model):
             raise ValidationError({"document": _("Donnez le document ou son adresse.")})
         if self.kind == SourceKind.OPENAPI and not self.allowed_hosts:
             raise ValidationError({"allowed_hosts": _("Nommez au moins un hôte permis.")})
+        for name in ("allowed_hosts", "tags"):
+            value = getattr(self, name)
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise ValidationError({name: _("Une liste de textes est attendue.")})
 
 
 class RemoteTool(models.Model):

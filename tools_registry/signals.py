@@ -1,4 +1,4 @@
-"""Every change of what the catalogue is made of replaces its token, in the same transaction.
+"""Every change of what the catalogue is made of replaces its token, in the same transaction, and has it indexed after.
 
 Rows are changed by forms, inlines, cascades and bulk deletions, which call no verb; processes notice by the token.
 """
@@ -14,10 +14,12 @@ from tools_registry.models import (
     ToolOverride,
     ToolSource,
 )
+from tools_registry.tasks import enqueue_index_after_commit
 
 
-def _touch(*, raw: bool = False, **_kwargs: Any) -> None:
+def _touch(**_kwargs: Any) -> None:
     CatalogueState.touch("catalogue")
+    enqueue_index_after_commit()
 
 
 for _model in (ToolOverride, ToolExample, ToolSource, RemoteTool):

@@ -17,7 +17,7 @@ from typing import Protocol
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
-from knowledge.embeddings.base import Vectors
+from knowledge.embeddings.base import Vectors, embedder
 from tools_registry.catalog import ToolList
 from tools_registry.tool import ToolSpec
 
@@ -58,6 +58,30 @@ class SelectionConfig(Protocol):
     def tool_top_k(self) -> int: ...
     @property
     def tool_threshold(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSettings:
+    """A `SelectionConfig` of its own, for commands and the simulator."""
+
+    tool_mode: str
+    tool_top_k: int
+    tool_threshold: float | None
+    tools_enabled: bool = True
+
+
+#: From which score on a tool is offered where staff set no threshold, by embedding model; measured, see
+#: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
+MEASURED_THRESHOLDS: dict[str, float] = {
+    "universal-sentence-encoder-multilingual-3": 0.25,
+}
+
+
+def effective_threshold(config: SelectionConfig) -> float | None:
+    """Staff's threshold, else the one measured for the embedding model in use, else none."""
+    if config.tool_threshold is not None:
+        return config.tool_threshold
+    return MEASURED_THRESHOLDS.get(embedder().recipe.model)
 
 
 class ToolSelector(ABC):
@@ -112,7 +136,7 @@ def select_tools(
         candidates=candidates,
         limit=config.tool_top_k + len(chosen),
     )
-    threshold = config.tool_threshold
+    threshold = effective_threshold(config)
     similar = 0
     for found in ranked:
         if similar == config.tool_top_k or (threshold is not None and found.score < threshold):
