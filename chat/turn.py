@@ -58,6 +58,7 @@ from knowledge.search import (
     thresholds_for,
 )
 from knowledge.vectors.base import vector_store
+from tools_registry.usage import record_selected
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
@@ -223,6 +224,8 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
 
 def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
     """What the turn had come to before its pause."""
+    if request.turn_id is None:
+        return
     turn = Turn.objects.get(pk=request.turn_id)
     answer.llm_calls = turn.llm_calls
     answer.prompt_tokens, answer.completion_tokens = turn.prompt_tokens, turn.completion_tokens
@@ -361,6 +364,8 @@ async def _use_tools(
         answer=answer,
     )
     reason = await loop.run()
+    if not request.is_resumed:
+        await in_database(record_selected, [spec.name for spec in toolbox.specs])
     trace.step(
         "tool_loop",
         reason.value,

@@ -54,6 +54,7 @@ from chat.thread import append_batch, claim_turn, load_thread  # noqa: E402
 from chat.turn import TurnRequest, run_turn  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.model_server import _Refusal, check_chat_request  # noqa: E402
+from tools_registry.execution import execute_calls  # noqa: E402
 from tools_registry.tool import registry, tool  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False
@@ -158,14 +159,14 @@ class Boundaries:
 
 
 def _count_runs() -> None:
-    execute = chat.tool_loop.execute_calls
+    execute = execute_calls
 
     async def counted(calls: Any, **kwargs: Any) -> Any:
         for call in calls:
             _mark_run(call.id)
         return await execute(calls, **kwargs)
 
-    chat.tool_loop.execute_calls = counted
+    setattr(chat.tool_loop, "execute_calls", counted)  # noqa: B010  # the module does not export it
 
 
 def forked(work: Callable[[], None]) -> int:

@@ -1,5 +1,6 @@
 """A tool that asks for a person's approval: the turn pauses, the person decides in the page, the turn goes on."""
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -7,6 +8,7 @@ from django.conf import settings
 from django.test import AsyncClient, TestCase
 
 from agents.bridges import in_database
+from agents.models import Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.permissions import visitor_of
 from tests.factories import make_conversation, make_library
@@ -25,6 +27,8 @@ def book(room: str) -> dict[str, object]:
 
 
 class ApprovalTests(TestCase):
+    deployment: Deployment
+
     @classmethod
     def setUpTestData(cls) -> None:
         cls.deployment = make_library()
@@ -39,7 +43,7 @@ class ApprovalTests(TestCase):
             session = client.session
             visitor = visitor_of(session)
             session.save()
-            client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+            client.cookies[settings.SESSION_COOKIE_NAME] = str(session.session_key)
             return make_conversation(self.deployment, visitor=visitor)
 
         return await in_database(make)
@@ -98,7 +102,8 @@ class ApprovalTests(TestCase):
             socket, _conversation, _frames = await self.paused(AsyncClient())
             turn = await Turn.objects.aget()
             await socket.send(type="approve", turnId=str(turn.pk), toolCallId="b")
-            assert await socket.receive_nothing(0.2)
+            await asyncio.sleep(0.2)
+            assert socket.output_queue.empty()
             await socket.send(type="deny", turnId=str(turn.pk), toolCallId="a")
             await socket.until_end()
             await socket.close()
