@@ -27,7 +27,7 @@ from agents.admin_base import (
     count_link,
     rounded,
 )
-from chat.explanation import explain_trace
+from chat.explanation import efficiency_grade, explain_trace
 from chat.models import AnswerSource, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from knowledge.models import Chunk, Document
 
@@ -226,10 +226,13 @@ class TurnAdmin(PrivateAdmin):
     def loop(self, turn: Turn) -> str:
         if not turn.stop_reason:
             return "–"
-        return gettext("%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %%") % {
+        return gettext(
+            "%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %% (%(grade)s)"
+        ) % {
             "reason": turn.get_stop_reason_display(),
             "rounds": turn.rounds,
             "efficiency": rounded(turn.efficiency, 0),
+            "grade": efficiency_grade(turn.efficiency),
         }
 
     @admin.display(description=_("tokens"))

@@ -126,6 +126,20 @@ RULES: dict[str, Words] = {
 }
 
 
+#: What an efficiency is worth (seed 002, section IX): the least of each grade, and its word.
+GRADES: tuple[tuple[float, Words], ...] = (
+    (90.0, gettext_lazy("Excellent")),
+    (70.0, gettext_lazy("Bon")),
+    (50.0, gettext_lazy("Moyen")),
+    (0.0, gettext_lazy("Critique")),
+)
+
+
+def efficiency_grade(efficiency: float) -> str:
+    """The grade of an efficiency, in a word."""
+    return str(next(word for least, word in GRADES if efficiency >= least))
+
+
 def explain_trace(trace: object) -> list[ExplainedStep]:
     """The steps of a stored trace, in their order."""
     lines: Iterable[Any] = trace if isinstance(trace, list) else ()

@@ -83,7 +83,8 @@ def choose_tools(
     *,
     config: EffectiveConfig,
     conversation_id: uuid.UUID | None,
-    turn_id: uuid.UUID | None,
+    resumed_turn_id: uuid.UUID | None,
+    is_first: bool,
     vector: Vectors,
     question: str,
 ) -> Toolbox:
@@ -96,7 +97,7 @@ def choose_tools(
     user_id = user.pk if user is not None else None
     if not candidates or not config.tools_enabled:
         return Toolbox((), tags, user_id)
-    kept = offered_names(turn_id) if turn_id else None
+    kept = offered_names(resumed_turn_id) if resumed_turn_id else None
     if kept is not None:
         named = [candidates.named(name) for name in kept]
         tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
@@ -106,7 +107,7 @@ def choose_tools(
         question=question,
         candidates=candidates,
         recent=recent_tools(conversation_id, limit=config.max_tool_calls)
-        if conversation_id
+        if conversation_id and not is_first
         else (),
         config=config,
     )

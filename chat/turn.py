@@ -330,7 +330,8 @@ async def _choose_tools(
         choose_tools,
         config=config,
         conversation_id=request.conversation_id,
-        turn_id=request.turn_id,
+        resumed_turn_id=request.turn_id if request.is_resumed else None,
+        is_first=request.is_first,
         vector=vector,
         question=question,
     )

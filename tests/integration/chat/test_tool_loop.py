@@ -17,7 +17,8 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.bridges import in_database
-from agents.llm.base import PromptMessage, RequestedCall
+from agents.llm.base import PromptMessage, RequestedCall, language_model
+from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedReply
 from agents.models import Agent, Deployment
 from chat.exceptions import IsolationError, ThreadConflictError
@@ -47,7 +48,7 @@ from tests.factories import (
     make_library,
 )
 from tests.integration.chat.test_turn import FAR, KNOWN, Listener, ask, model, scripted
-from tests.model_server import check_chat_request
+from tests.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -648,3 +649,56 @@ class EmptyLibraryTests(TestCase):
         with declared(clock), scripted(), mock.patch("chat.turn.choose_tools") as chosen:
             await ask(deployment, QUESTION)
         assert not chosen.called
+
+
+class SectionTenTests(LoopTestCase):
+    """X. Critères de réception, with the backend of real servers and a server as strict as theirs."""
+
+    async def test_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(self) -> None:
+        def wave(*cities: str) -> ModelReply:
+            # Some servers number the calls of every reply from 0 again.
+            calls = [
+                {"id": f"call_{n}", "name": "weather", "arguments": json.dumps({"city": city})}
+                for n, city in enumerate(cities)
+            ]
+            return ModelReply(tool_calls=calls)
+
+        conversation = await in_database(make_conversation, self.deployment)
+        with ModelServer(api_key="k") as server, declared(weather), served(server):
+            server.script(wave("a", "b"), wave("c", "d", "e"), ModelReply(tokens=["Fin."]))
+            result, _listener = await self.ask(conversation=conversation)
+            server.script(ModelReply(tokens=["Oui."]))
+            await self.ask(conversation=conversation)
+            await closed()
+            assert [made.status for made in server.calls] == [200] * 4
+            last = server.calls[-1].body["messages"]
+        assert (result.answer.text, result.answer.rounds, result.answer.llm_calls) == ("Fin.", 2, 3)
+        roles = [message["role"] for message in last]
+        first, second = ["assistant", "tool", "tool"], ["assistant", "tool", "tool", "tool"]
+        assert roles == ["system", "user", *first, *second, "assistant", "user"]
+        cities = [json.loads(m["content"])["city"] for m in last if m["role"] == "tool"]
+        assert cities == ["a", "b", "c", "d", "e"]
+
+    async def test_truncated_arguments_of_a_real_stream_run_no_tool(self) -> None:
+        cut = ModelReply(
+            tool_calls=[{"id": "call_0", "name": "weather", "arguments": '{"city": "Ly'}]
+        )
+        with ModelServer(api_key="k") as server, declared(weather), served(server):
+            server.script(cut, ModelReply(tokens=["Pardon."]))
+            result, _listener = await self.ask()
+            await closed()
+            assert [made.status for made in server.calls] == [200, 200]
+        assert (result.answer.text, ran) == ("Pardon.", [])
+
+
+def served(server: ModelServer) -> override_settings:
+    options = {"base_url": server.base_url, "model": "strict", "api_key": "k"}
+    backend = "agents.llm.openai.OpenAILanguageModel"
+    return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": options}})
+
+
+async def closed() -> None:
+    """Leave no connection behind in this test's event loop."""
+    used = language_model()
+    assert isinstance(used, OpenAILanguageModel)
+    await used.aclose()
