@@ -51,6 +51,20 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),
     ),
     (
+        _("Outils"),
+        (
+            "tools_enabled",
+            "tool_mode",
+            "tool_top_k",
+            "tool_threshold",
+            "max_rounds",
+            "max_tool_calls",
+            "saturation",
+            "context_messages",
+            "history_messages",
+        ),
+    ),
+    (
         _("Modèle de langage"),
         (
             "system_prompt",

@@ -50,6 +50,15 @@ class EffectiveConfig:
     unanswered_threshold: float | None
     generate_questions: bool
     generate_titles: bool
+    max_rounds: int
+    max_tool_calls: int
+    saturation: int
+    context_messages: int
+    history_messages: int
+    tools_enabled: bool
+    tool_mode: str
+    tool_top_k: int
+    tool_threshold: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,14 @@ def _count(label: Any, help_text: Any, *, default: int, least: int, most: int) -
     )
 
 
+class ToolMode(models.TextChoices):
+    """How the tools of a question are chosen (seed 003)."""
+
+    DIRECT = "direct", _("Direct : tous les outils permis")
+    LOCAL = "local", _("Local : les plus proches, index en base")
+    EXTERNAL = "external", _("Externe : les plus proches, base vectorielle")
+
+
 class RuntimeSettings(models.Model):
     """Site-wide defaults: one row. A threshold left empty comes from the embedding model's measured profile."""
 
@@ -225,6 +233,67 @@ class RuntimeSettings(models.Model):
         _("titres par le modèle"),
         default=False,
         help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
+    )
+
+    max_rounds = _count(
+        _("relances après outils"),
+        _("Rappels du modèle après des outils, au plus, pour une question."),
+        default=10,
+        least=1,
+        most=50,
+    )
+    max_tool_calls = _count(
+        _("appels d’outils par relance"),
+        _("Au-delà, les derniers appels demandés ne sont pas faits."),
+        default=10,
+        least=1,
+        most=50,
+    )
+    saturation = _count(
+        _("relances sans progrès"),
+        _("Après autant de relances aux mêmes appels ou aux mêmes résultats, la boucle s’arrête."),
+        default=3,
+        least=2,
+        most=50,
+    )
+    context_messages = _count(
+        _("messages de contexte"),
+        _("Messages de la conversation envoyés au modèle, au plus, quand il a des outils."),
+        default=25,
+        least=2,
+        most=500,
+    )
+    history_messages = _count(
+        _("messages d’historique"),
+        _("Messages de la conversation relus, au plus, quand le modèle a des outils."),
+        default=50,
+        least=2,
+        most=1_000,
+    )
+    tools_enabled = models.BooleanField(
+        _("outils"),
+        default=True,
+        help_text=_("Proposer des outils au modèle de langage."),
+    )
+    tool_mode = models.CharField(
+        _("choix des outils"),
+        max_length=20,
+        choices=ToolMode.choices,
+        default=ToolMode.DIRECT,
+        help_text=_("Direct jusqu’à 15 outils environ, local au-delà, externe avec Qdrant."),
+    )
+    tool_top_k = _count(
+        _("outils proposés"),
+        _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
+        default=5,
+        least=1,
+        most=50,
+    )
+    tool_threshold = _ratio(
+        _("seuil de choix d’un outil"),
+        _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
+        null=True,
+        blank=True,
     )
 
     class Meta:

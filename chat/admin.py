@@ -14,12 +14,13 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import (
     ReadOnlyAdmin,
+    StaffAdmin,
     Tone,
     admin_url,
     badge,
@@ -28,8 +29,8 @@ from agents.admin_base import (
     rounded,
 )
 from chat import admin_views
-from chat.explanation import explain_trace
-from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
+from chat.explanation import efficiency_grade, explain_trace
+from chat.models import AnswerSource, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from knowledge.models import Chunk, Document
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -37,12 +38,14 @@ _STATUS_TONES: dict[str, Tone] = {
     TurnStatus.DONE: "good",
     TurnStatus.INTERRUPTED: "warning",
     TurnStatus.FAILED: "bad",
+    TurnStatus.AWAITING_APPROVAL: "warning",
 }
 _SOURCE_TONES: dict[str, Tone] = {
     AnswerSource.MEMORY_GUARD: "good",
     AnswerSource.DIRECT_QA: "good",
     AnswerSource.GUARD_RAIL: "warning",
     AnswerSource.LLM: "busy",
+    AnswerSource.ROUND_LIMIT: "warning",
 }
 
 
@@ -88,8 +91,9 @@ class ConversationAdmin(PrivateAdmin):
             context["thread"] = [
                 {
                     "message": message,
-                    "is_answer": message.role == Role.ASSISTANT,
-                    "source": _source_badge(message.turn),
+                    "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
+                    "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
+                    "source": _source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
                 }
                 for message in messages
@@ -142,6 +146,7 @@ class TurnAdmin(PrivateAdmin):
         "state",
         "shown_score",
         "shown_best_score",
+        "loop",
         "tokens",
         "duration",
     )
@@ -156,6 +161,7 @@ class TurnAdmin(PrivateAdmin):
                     "shown_best_score",
                     "model",
                     "llm_calls",
+                    "loop",
                     "tokens",
                     "error_code",
                     "conversation_link",
@@ -258,6 +264,19 @@ class TurnAdmin(PrivateAdmin):
     def conversation_link(self, turn: Turn) -> str:
         return change_link(turn.conversation)
 
+    @admin.display(description=_("boucle d’outils"))
+    def loop(self, turn: Turn) -> str:
+        if not turn.stop_reason:
+            return "–"
+        return gettext(
+            "%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %% (%(grade)s)"
+        ) % {
+            "reason": turn.get_stop_reason_display(),
+            "rounds": turn.rounds,
+            "efficiency": rounded(turn.efficiency, 0),
+            "grade": efficiency_grade(turn.efficiency),
+        }
+
     @admin.display(description=_("tokens"))
     def tokens(self, turn: Turn) -> str:
         return gettext("%(read)d lus, %(written)d écrits") % {
@@ -273,6 +292,28 @@ class TurnAdmin(PrivateAdmin):
         return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
 
 
+@admin.register(ServiceToken)
+class ServiceTokenAdmin(StaffAdmin):
+    """Tokens are issued by the command, which alone can show one; here they are limited, revoked and deleted."""
+
+    list_display = ("name", "created_at", "is_revoked")
+    list_filter = ("is_revoked",)
+    search_fields = ("name",)
+    fields = ("name", "deployments", "is_revoked", "created_at")
+    readonly_fields = ("created_at",)
+    filter_horizontal = ("deployments",)
+    actions = ("revoke",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[ServiceToken]) -> None:
+        count = tokens.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d jeton révoqué.", "%(count)d jetons révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+
 def _source_badge(turn: Turn) -> SafeString | str:
     if not turn.answer_source:
         return "–"
@@ -286,7 +327,7 @@ def _score_text(score: float | None) -> str:
 
 def _exchange(turn: Turn) -> dict[str, Any]:
     """The question, the answer and its sources; the text of each source is what was given at the time."""
-    messages = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
+    messages = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
     by_role = {message.role: message for message in messages}
     asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
     sources = answered.sources if answered else []

@@ -1,11 +1,12 @@
-"""The HTTP edge: conversations as JSON, and the path of a question as server-sent events.
+"""The HTTP edge: conversations as JSON, the path of a question as server-sent events, and batches of other servers.
 
-Every view answers for the caller's own conversations only. Errors of ours become `{"code", "message"}` with the
-status that fits; 404 never tells an absent thing from somebody else's.
+Every view answers for the caller's own conversations only; servers with a service token read and write the sessions
+of their deployments. Errors of ours become `{"code", "message"}` with the status that fits; 404 never tells an absent
+thing from somebody else's.
 """
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from functools import wraps
 from typing import Any, cast
 
@@ -14,32 +15,43 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.http.response import StreamingHttpResponse
 from django.utils import translation
+from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, status, viewsets
 from rest_framework.authentication import CSRFCheck
 from rest_framework.decorators import action
+from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from agents.bridges import in_database
+from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentNotFoundError,
     InvalidMessageError,
+    InvalidToolMessageError,
     MessageTooLargeError,
+    ServiceForbiddenError,
+    ServiceTokenError,
+    ThreadConflictError,
     TurnNotFoundError,
     TurnRunningError,
 )
-from chat.models import Conversation, Message
+from chat.models import Conversation, Message, ServiceToken, TurnStatus
 from chat.permissions import (
+    IsService,
+    ServiceTokenAuthentication,
     open_deployment,
     owned_conversation,
     owned_conversations,
     owned_turn,
+    served_conversation,
     start_conversation,
 )
 from chat.protocol import (
@@ -53,12 +65,21 @@ from chat.protocol import (
 )
 from chat.runner import runner
 from chat.serializers import (
+    BatchErrorSerializer,
+    BatchResponseSerializer,
+    BatchSerializer,
+    ConflictSerializer,
     ConversationSerializer,
+    ErrorSerializer,
     MessageSerializer,
     NewConversationSerializer,
+    SessionSerializer,
+    SessionThreadSerializer,
+    StoredMessageSerializer,
     ThreadSerializer,
 )
-from chat.thread import interrupt_stale_turns
+from chat.thread import BatchResult, append_batch, interrupt_stale_turns
+from chat.tracing import log_batch
 
 LIST_LIMIT = 200
 
@@ -69,6 +90,10 @@ _STATUS: dict[type[ApplicationError], int] = {
     DeploymentNotFoundError: 404,
     TurnNotFoundError: 404,
     TurnRunningError: 409,
+    InvalidToolMessageError: 422,
+    ThreadConflictError: 409,
+    ServiceTokenError: 401,
+    ServiceForbiddenError: 403,
 }
 
 
@@ -107,7 +132,7 @@ class ConversationViewSet(
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=deployment)
         if words := request.query_params.get("q"):
-            matching = Message.objects.filter(content__icontains=words[:200])
+            matching = Message.objects.exchanges().filter(content__icontains=words[:200])
             found = found.filter(title__icontains=words[:200]) | found.filter(
                 pk__in=matching.values("conversation_id")
             )
@@ -141,14 +166,200 @@ class ConversationViewSet(
     def messages(self, request: Request, pk: str | None = None) -> Response:
         conversation = self.get_object()
         interrupt_stale_turns(conversation.pk)
-        messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
-        running = runner.running_turn(conversation.pk)
+        messages = (
+            Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
+        )
+        running = runner.running_turn(conversation.pk) or _paused_turn(messages)
         return Response(
             {
                 "messages": MessageSerializer(messages, many=True).data,
                 "runningTurn": {"id": str(running)} if running else None,
             }
         )
+
+
+#: The headers of the seed; what the body says too must be the same.
+_BATCH_HEADERS = [
+    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter(
+        "If-Match",
+        str,
+        OpenApiParameter.HEADER,
+        required=False,
+        description="The ETag that the session was read at; without it, the batch is appended to whatever is there.",
+    ),
+]
+_ETAG = OpenApiParameter(
+    "ETag", str, OpenApiParameter.HEADER, response=[200, 409], description="The session's version."
+)
+
+
+class SessionView(APIView):
+    """What servers with a service token may do with a session (a conversation)."""
+
+    authentication_classes = [ServiceTokenAuthentication]
+    permission_classes = [IsService]
+
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, ValidationError):
+            return _invalid_batch(exc)
+        if isinstance(exc, ParseError):
+            exc = InvalidMessageError("not JSON", public_message=_("Un objet JSON est attendu."))
+        if isinstance(exc, ApplicationError):
+            if isinstance(exc, ThreadConflictError):
+                return _with_etag(_conflict(exc), exc.version)
+            return error_response(exc)
+        response = super().handle_exception(exc)
+        if isinstance(response.data, dict) and "detail" in response.data:
+            detail = response.data["detail"]
+            response.data = {"code": getattr(detail, "code", "error"), "message": str(detail)}
+        return response
+
+
+class SessionMessagesView(SessionView):
+    @extend_schema(
+        operation_id="chat_session_messages",
+        parameters=[_ETAG],
+        responses={200: SessionThreadSerializer, 401: ErrorSerializer, 403: ErrorSerializer}
+        | {404: ErrorSerializer},
+    )
+    def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
+        """The last messages of a session, tools included, and its ETag for `If-Match`."""
+        conversation = served_conversation(_token(request), conversation_id)
+        config = effective_config(conversation.deployment)
+        newest = Message.objects.for_conversation(conversation.pk).order_by("-id")
+        messages = list(reversed(newest[: config.history_messages]))
+        body = {
+            "session": SessionSerializer(conversation).data,
+            "messages": StoredMessageSerializer(messages, many=True).data,
+        }
+        return _with_etag(Response(body), conversation.version)
+
+
+class BatchView(SessionView):
+    @extend_schema(
+        operation_id="chat_session_messages_batch",
+        parameters=[*_BATCH_HEADERS, _ETAG],
+        request=BatchSerializer,
+        responses={
+            200: BatchResponseSerializer,
+            401: ErrorSerializer,
+            403: ErrorSerializer,
+            404: ErrorSerializer,
+            409: ConflictSerializer,
+            413: ErrorSerializer,
+            422: BatchErrorSerializer,
+        },
+    )
+    def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
+        """Append one round of tools, whole or not at all; the same operation again changes nothing."""
+        if int(request.META.get("CONTENT_LENGTH") or 0) > settings.MAX_BATCH_BYTES:
+            message = _("La demande dépasse %(limit)d octets.") % {
+                "limit": settings.MAX_BATCH_BYTES
+            }
+            return Response({"code": "too_large", "message": message}, status=413)
+        conversation = served_conversation(_token(request), conversation_id)
+        body = BatchSerializer(data=_agreeing(request))
+        body.is_valid(raise_exception=True)
+        operation_id = body.validated_data["operation_id"]
+        round_index = body.validated_data["relance_index"]
+        config = effective_config(conversation.deployment)
+        if round_index >= config.max_rounds:
+            message = _("Au plus %(limit)d relances.") % {"limit": config.max_rounds}
+            raise ValidationError({"relance_index": [message]})
+        result = append_batch(
+            conversation.pk,
+            body.thread_messages(conversation.pk),
+            operation_id=operation_id,
+            round_index=round_index,
+            expected_version=_expected_version(request),
+            max_tool_calls=config.max_tool_calls,
+            idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
+        )
+        log_batch(
+            "appended",
+            turn_id=None,
+            operation_id=operation_id,
+            round_index=round_index,
+            applied=result.applied,
+        )
+        conversation.refresh_from_db()
+        return _with_etag(Response(_batch_body(conversation, result, body)), result.version)
+
+
+def _token(request: Request) -> ServiceToken:
+    """The token that opened the door: the permission has seen that it is one."""
+    return cast("ServiceToken", request.auth)
+
+
+def _agreeing(request: Request) -> dict[str, Any]:
+    """The body, completed by the headers; where both say something, it must be the same."""
+    if not isinstance(request.data, dict):
+        raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
+    data = dict(request.data)
+    for header, field in (
+        ("X-Operation-ID", "operation_id"),
+        ("X-Relance-Index", "relance_index"),
+    ):
+        said = request.headers.get(header)
+        if said is None:
+            continue
+        if field not in data:
+            data[field] = int(said) if said.isascii() and said.isdigit() else said
+        elif str(data[field]).lower() != said.strip().lower():
+            message = _("« %(header)s » ne dit pas la même chose que le corps.")
+            raise ValidationError({field: [message % {"header": header}]})
+    if "operation_id" not in data and (key := request.headers.get("Idempotency-Key")):
+        data["operation_id"] = key
+    return data
+
+
+def _expected_version(request: Request) -> int | None:
+    """The version that `If-Match` names; one that is not ours is stale by definition."""
+    said = request.headers.get("If-Match")
+    if said is None or said.strip() == "*":
+        return None
+    number = said.strip().removeprefix("W/").strip('"')
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+
+
+def _batch_body(
+    conversation: Conversation, result: BatchResult, body: BatchSerializer
+) -> dict[str, Any]:
+    return {
+        "success": True,
+        "applied": result.applied,
+        "data": {
+            "session": SessionSerializer(conversation).data,
+            "messages": StoredMessageSerializer(result.messages, many=True).data,
+            "operation_id": str(body.validated_data["operation_id"]),
+            "relance_index": body.validated_data["relance_index"],
+        },
+    }
+
+
+def _conflict(error: ThreadConflictError) -> Response:
+    body = {"code": error.code, "message": str(error.public_message), "etag": f'"{error.version}"'}
+    return Response(body, status=409)
+
+
+def _invalid_batch(error: ValidationError) -> Response:
+    message = str(InvalidToolMessageError.default_message)
+    body = {"code": InvalidToolMessageError.code, "message": message, "errors": error.detail}
+    return Response(body, status=422)
+
+
+def _with_etag(response: Response, version: int) -> Response:
+    response["ETag"] = f'"{version}"'
+    return response
+
+
+def _paused_turn(messages: Iterable[Message]) -> uuid.UUID | None:
+    """The turn that waits for an approval: to a page it still runs, and is followed."""
+    paused = TurnStatus.AWAITING_APPROVAL
+    return next((m.turn_id for m in messages if m.turn and m.turn.status == paused), None)
 
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]

@@ -12,10 +12,8 @@ from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.thread import claim_turn
-from chat.turn import TurnRequest, TurnResult, run_turn, write_title
-
-#: With no round after tools the efficiency is 100 (`SPEC.md`, section 5).
-EFFICIENCY_WITHOUT_ROUNDS = 100.0
+from chat.titles import write_title
+from chat.turn import TurnRequest, TurnResult, run_turn
 
 
 def ask(
@@ -54,8 +52,8 @@ def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:
         "best_score": answer.best_score,
         "sources": answer.sources,
         "llm_calls": answer.llm_calls,
-        "rounds": 0,
-        "efficiency": EFFICIENCY_WITHOUT_ROUNDS,
+        "rounds": answer.rounds,
+        "efficiency": answer.efficiency,
         "trace": result.trace.lines,
         "conversation_id": str(request.conversation_id) if request.conversation_id else None,
         "turn_id": str(request.turn_id) if request.turn_id else None,

@@ -20,6 +20,7 @@ from chat.models import Conversation
 from chat.permissions import socket_conversation, socket_turn
 from chat.protocol import (
     AskFrame,
+    DecisionFrame,
     Failure,
     ResumeFrame,
     StopFrame,
@@ -87,6 +88,15 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case ResumeFrame(turn_id, last_event_id):
                 await in_database(socket_turn, self.scope["session"], turn_id)
                 self._follow(turn_id, after=last_event_id)
+            case DecisionFrame(turn_id, tool_call_id, is_approved):
+                turn = await in_database(socket_turn, self.scope["session"], turn_id)
+                if await runner.decide(
+                    turn,
+                    tool_call_id=tool_call_id,
+                    is_approved=is_approved,
+                    language=self._language,
+                ):
+                    self._follow(turn_id, after=0)
 
     def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:
         self._unfollow()

@@ -67,3 +67,41 @@ class IsolationError(ChatError):
 
     code = "isolation"
     default_message = _("Une erreur interne est survenue.")
+
+
+class ThreadConflictError(ChatError):
+    """Somebody wrote to the thread meanwhile: reload and replay. `version` is the thread's own now."""
+
+    code = "thread_conflict"
+    retryable = True
+    default_message = _("La conversation a changé entre-temps : relisez-la, puis réessayez.")
+
+    def __init__(self, detail: str = "", *, version: int) -> None:
+        self.version = version
+        super().__init__(detail)
+
+
+class ApprovalOverError(ChatError):
+    """The call was decided before, or its turn goes on without it."""
+
+    code = "approval_over"
+    default_message = _("Cette demande d’accord n’est plus en attente.")
+
+
+class InvalidToolMessageError(ChatError):
+    """A batch that may not be stored; nothing of it is. The public message names what is wrong and where."""
+
+    code = "invalid_tool_message"
+    default_message = _("Ces messages ne sont pas valides ; aucun n’a été enregistré.")
+
+
+class ServiceTokenError(ChatError):
+    """No service token, or one that is unknown or revoked."""
+
+    code = "service_token"
+    default_message = _("Un jeton de service valide est demandé.")
+
+
+class ServiceForbiddenError(ChatError):
+    code = "service_forbidden"
+    default_message = _("Ce jeton de service n’ouvre pas cette conversation.")

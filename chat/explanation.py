@@ -39,9 +39,11 @@ STEPS: dict[str, Words] = {
     "search": gettext_lazy("Recherche dans les documents"),
     "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
+    "tools": gettext_lazy("Choix des outils"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
     "prompt": gettext_lazy("Consigne au modèle"),
+    "tool_loop": gettext_lazy("Boucle d’outils"),
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
     "error": gettext_lazy("Erreur"),
@@ -51,7 +53,10 @@ STEPS: dict[str, Words] = {
 
 #: What came out of a step. Steps that are absent name something (a model) as their outcome.
 OUTCOMES: dict[str, dict[str, Words]] = {
-    "receive": {"loaded": gettext_lazy("Réglages et échanges précédents chargés.")},
+    "receive": {
+        "loaded": gettext_lazy("Réglages et échanges précédents chargés."),
+        "resumed": gettext_lazy("Reprise après l’accord ou le refus de la personne."),
+    },
     "standalone": {
         "alone": gettext_lazy("La question se comprend seule."),
         "follow_up": gettext_lazy(
@@ -104,7 +109,15 @@ OUTCOMES: dict[str, dict[str, Words]] = {
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
     },
+    "tools": {
+        "chosen": gettext_lazy("Des outils sont proposés au modèle."),
+        "none": gettext_lazy("Aucun outil permis ne convient."),
+        "dry_run": gettext_lazy("Aucun outil n’est proposé dans un essai à blanc."),
+    },
     "guard_rail": {
+        "passed_by_tool": gettext_lazy(
+            "Aucun passage n’atteint le seuil, mais un outil convient à la question."
+        ),
         "passed": gettext_lazy("La question est dans le domaine."),
         "refused": gettext_lazy(
             "La pertinence du meilleur passage est sous le seuil : la question est refusée comme hors domaine."
@@ -118,6 +131,12 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "prompt": {
         "built": gettext_lazy("Consigne, échanges précédents, passages et question réunis.")
     },
+    "tool_loop": {
+        "answered": gettext_lazy("Le modèle a répondu sans demander d’autre outil."),
+        "round_limit": gettext_lazy("La limite de relances est atteinte."),
+        "saturated": gettext_lazy("Les outils n’apportaient plus rien de nouveau."),
+        "awaiting_approval": gettext_lazy("Un outil attend l’accord de la personne."),
+    },
     "title": {
         "written": gettext_lazy("Écrit par le modèle."),
         "kept": gettext_lazy("Le modèle n’en a pas donné : le début de la question est gardé."),
@@ -130,6 +149,9 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "done": gettext_lazy("La réponse est enregistrée."),
         "interrupted": gettext_lazy("Arrêtée avant la fin : ce qui était écrit est gardé."),
         "failed": gettext_lazy("La réponse a échoué."),
+        "awaiting_approval": gettext_lazy(
+            "Un outil attend l’accord de la personne : la réponse continue après."
+        ),
     },
 }
 
@@ -140,6 +162,20 @@ RULES: dict[str, Words] = {
     "demonstrative": gettext_lazy("elle renvoie à ce qui précède (« cela », « celui-ci »…)"),
     "pronoun": gettext_lazy("un pronom y remplace un nom donné avant"),
 }
+
+
+#: What an efficiency is worth (seed 002, section IX): the least of each grade, and its word.
+GRADES: tuple[tuple[float, Words], ...] = (
+    (90.0, gettext_lazy("Excellent")),
+    (70.0, gettext_lazy("Bon")),
+    (50.0, gettext_lazy("Moyen")),
+    (0.0, gettext_lazy("Critique")),
+)
+
+
+def efficiency_grade(efficiency: float) -> str:
+    """The grade of an efficiency, in a word."""
+    return str(next(word for least, word in GRADES if efficiency >= least))
 
 
 def explain_trace(trace: object) -> list[ExplainedStep]:
@@ -171,6 +207,13 @@ def _detail_text(step: str, detail: str) -> str:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
     if step == "learn" and detail:
         return _("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
+    if step == "tool_loop" and detail.count("/") == 2:
+        rounds, results, figure = detail.split("/")
+        return _("Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s") % {
+            "rounds": rounds.strip(),
+            "results": results.strip(),
+            "figure": figure.strip(),
+        }
     if step == "receive" and detail:
         return _("Échanges précédents : %(count)s") % {"count": detail}
     if step == "search" and detail:

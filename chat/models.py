@@ -2,10 +2,15 @@
 
 A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages are
 read through `Message.objects.for_conversation` only, and are written by `chat.thread` only. What must never happen
-twice is a constraint here: one turn for a client message, one running turn for a conversation, one message of a role
-for a turn.
+twice is a constraint here: one turn for a client message, one running turn for a conversation, one question and one
+answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
+
+A *round* is one recall of the model after tools. It is planned (`ToolRound`, `ToolExecution`) before its tools run and
+becomes messages in one batch (`AppliedOperation`) when they have ended.
 """
 
+import hashlib
+import secrets
 import uuid
 from typing import ClassVar, Self
 
@@ -45,6 +50,8 @@ class Conversation(models.Model):
     )
     visitor = models.UUIDField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
+    #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
+    version = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("dernier message"), auto_now=True)
 
@@ -71,6 +78,7 @@ class AnswerSource(models.TextChoices):
     GUARD_RAIL = "guard_rail", _("Garde-fou")
     LLM = "llm", _("Modèle de langage")
     EXTRACTIVE = "extractive", _("Passages cités")
+    ROUND_LIMIT = "round_limit", _("Limite des outils")
 
 
 class MessageType(models.TextChoices):
@@ -86,6 +94,17 @@ class TurnStatus(models.TextChoices):
     DONE = "done", _("Terminé")
     INTERRUPTED = "interrupted", _("Interrompu")
     FAILED = "failed", _("En échec")
+    AWAITING_APPROVAL = "awaiting_approval", _("Attend un accord")
+
+
+class StopReason(models.TextChoices):
+    """Why the tool loop ended (seed 002, section I)."""
+
+    ANSWERED = "answered", _("Réponse donnée")
+    ROUND_LIMIT = "round_limit", _("Limite de relances atteinte")
+    SATURATED = "saturated", _("Plus de progrès")
+    CANCELLED = "cancelled", _("Arrêtée")
+    AWAITING_APPROVAL = "awaiting_approval", _("Attend un accord")
 
 
 class Turn(models.Model):
@@ -106,6 +125,17 @@ class Turn(models.Model):
     llm_calls = models.PositiveSmallIntegerField(_("appels au modèle"), default=0)
     prompt_tokens = models.PositiveIntegerField(_("tokens lus"), default=0)
     completion_tokens = models.PositiveIntegerField(_("tokens écrits"), default=0)
+    rounds = models.PositiveSmallIntegerField(_("relances après outils"), default=0)
+    efficiency = models.FloatField(_("efficacité"), default=100.0)
+    stop_reason = models.CharField(
+        _("fin de la boucle d’outils"),
+        max_length=20,
+        choices=StopReason.choices,
+        blank=True,
+        default="",
+    )
+    #: A tool whose result depends on who asks was used: the answer is nobody else's.
+    is_personal = models.BooleanField(_("réponse personnelle"), default=False)
     trace = models.JSONField(_("trace"), default=list, blank=True)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
@@ -123,8 +153,8 @@ class Turn(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["conversation"],
-                condition=Q(status="running"),
-                name="one_running_turn_per_conversation",
+                condition=Q(status__in=["running", "awaiting_approval"]),
+                name="one_open_turn_per_conversation",
             ),
         ]
 
@@ -135,12 +165,17 @@ class Turn(models.Model):
 class Role(models.TextChoices):
     USER = "user", _("Utilisateur")
     ASSISTANT = "assistant", _("Assistant")
+    TOOL = "tool", _("Outil")
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
     def for_conversation(self, conversation_id: uuid.UUID) -> Self:
         """The only way in: a thread is never read without saying whose it is."""
         return self.filter(conversation_id=conversation_id).order_by("id")
+
+    def exchanges(self) -> Self:
+        """Questions and answers, without what the tools said in between."""
+        return self.filter(operation_id=None)
 
 
 class Message(models.Model):
@@ -150,12 +185,29 @@ class Message(models.Model):
         related_name="messages",
         verbose_name=_("conversation"),
     )
+    #: Absent from what a service added to a conversation without a turn.
     turn = models.ForeignKey(
-        Turn, on_delete=models.CASCADE, related_name="messages", verbose_name=_("tour")
+        Turn,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="messages",
+        verbose_name=_("tour"),
     )
     role = models.CharField(_("rôle"), max_length=20, choices=Role.choices)
     content = models.TextField(_("texte"))
     sources = models.JSONField(_("sources"), default=list, blank=True)
+    #: The calls of an assistant message, as model APIs write them.
+    tool_calls = models.JSONField(_("appels d’outils"), default=list, blank=True)
+    tool_call_id = models.CharField(max_length=100, blank=True, default="", editable=False)
+    name = models.CharField(_("outil"), max_length=64, blank=True, default="")
+    operation_id = models.UUIDField(null=True, blank=True, editable=False)
+    relance_index = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
+    success = models.BooleanField(_("réussi"), null=True, blank=True)
+    error = models.TextField(_("erreur"), blank=True, default="")
+    duration_ms = models.PositiveIntegerField(_("durée (ms)"), null=True, blank=True)
+    #: When the writer says that it was said; absent, when it was written.
+    timestamp = models.DateTimeField(_("horodatage"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("écrit le"), auto_now_add=True)
 
     objects = MessageQuerySet.as_manager()
@@ -165,7 +217,26 @@ class Message(models.Model):
         verbose_name_plural = _("messages")
         ordering: ClassVar = ["id"]
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["turn", "role"], name="one_message_per_role_and_turn")
+            models.UniqueConstraint(
+                fields=["turn", "role"],
+                condition=Q(operation_id=None),
+                name="one_question_and_one_answer_per_turn",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "operation_id", "tool_call_id"],
+                condition=Q(role="tool"),
+                name="one_tool_message_per_call",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "operation_id"],
+                condition=Q(role="assistant", operation_id__isnull=False),
+                name="one_request_per_operation",
+            ),
+            models.CheckConstraint(
+                condition=~Q(role="tool")
+                | Q(operation_id__isnull=False) & ~Q(tool_call_id="") & ~Q(name=""),
+                name="tool_message_names_its_call",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -178,3 +249,142 @@ class Message(models.Model):
         if self.turn.answer_source == AnswerSource.MEMORY_GUARD:
             return MessageType.CACHED_RESPONSE
         return MessageType.RESPONSE
+
+
+class ToolRound(models.Model):
+    """One round as it was planned, before any of its tools ran: a crash and a replay are the same operation."""
+
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="tool_rounds"
+    )
+    turn = models.ForeignKey(Turn, on_delete=models.CASCADE, related_name="tool_rounds")
+    operation_id = models.UUIDField(editable=False)
+    round_index = models.PositiveSmallIntegerField()
+    #: What the model wrote beside its calls.
+    content = models.TextField(blank=True, default="")
+    tool_calls = models.JSONField(default=list)
+    #: The names offered in this turn, so that a turn that goes on later offers the same.
+    tool_names = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["round_index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["conversation", "operation_id"], name="one_plan_per_operation"
+            ),
+            models.UniqueConstraint(fields=["turn", "round_index"], name="one_plan_per_round"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.turn_id} · {self.round_index}"
+
+
+class ExecutionState(models.TextChoices):
+    PLANNED = "planned"
+    STARTED = "started"
+    FINISHED = "finished"
+
+
+class Approval(models.TextChoices):
+    """What a person said of a call whose tool asks for it; empty where none is needed."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+
+
+class ToolExecution(models.Model):
+    """One call of a planned round, from planned to finished. It starts once; its result is kept as soon as it is known."""
+
+    round = models.ForeignKey(ToolRound, on_delete=models.CASCADE, related_name="executions")
+    position = models.PositiveSmallIntegerField()
+    tool_call_id = models.CharField(max_length=100)
+    name = models.CharField(max_length=64)
+    state = models.CharField(
+        max_length=10, choices=ExecutionState.choices, default=ExecutionState.PLANNED
+    )
+    approval = models.CharField(max_length=10, choices=Approval.choices, blank=True, default="")
+    content = models.TextField(blank=True, default="")
+    success = models.BooleanField(null=True)
+    error = models.TextField(blank=True, default="")
+    duration_ms = models.PositiveIntegerField(null=True)
+    is_personal = models.BooleanField(default=False)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering: ClassVar = ["position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["round", "tool_call_id"], name="one_execution_per_call")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} · {self.state}"
+
+
+class AppliedOperation(models.Model):
+    """A batch that is in the thread. Its row is what makes a replay harmless."""
+
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="applied_operations"
+    )
+    operation_id = models.UUIDField(editable=False)
+    idempotency_key = models.CharField(max_length=100, blank=True, default="")
+    round_index = models.PositiveSmallIntegerField()
+    #: The conversation's version that this operation made.
+    version = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["conversation", "operation_id"], name="one_application_per_operation"
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+                name="one_operation_per_idempotency_key",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.operation_id)
+
+
+class ServiceToken(models.Model):
+    """A server's right to write batches. Only a hash is kept; the token is shown once, when it is issued."""
+
+    name = models.CharField(_("nom"), max_length=100, unique=True)
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    deployments = models.ManyToManyField(
+        Deployment,
+        blank=True,
+        verbose_name=_("déploiements"),
+        help_text=_("Vide : toutes les conversations."),
+    )
+    is_revoked = models.BooleanField(_("révoqué"), default=False)
+    created_at = models.DateTimeField(_("émis le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("jeton de service")
+        verbose_name_plural = _("jetons de service")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def hash_of(token: str) -> str:
+        """Plain SHA-256 is right here: a token is 256 random bits, which no dictionary holds."""
+        return hashlib.sha256(token.encode()).hexdigest()
+
+    @classmethod
+    def issue(cls, name: str) -> "tuple[ServiceToken, str]":
+        """A new token and its text, which is not kept."""
+        text = f"rsv_{secrets.token_urlsafe(32)}"
+        return cls.objects.create(name=name, token_hash=cls.hash_of(text)), text
+
+    def may_write(self, conversation: Conversation) -> bool:
+        allowed = set(self.deployments.values_list("pk", flat=True))
+        return not allowed or conversation.deployment_id in allowed

@@ -1,8 +1,11 @@
-"""Who may open which deployment and read which conversation. Every door of the chat asks here."""
+"""Who may open which deployment and read which conversation. Every door of the chat asks here.
+
+People come with a session; servers come with a service token, which opens the batch endpoint and nothing else.
+"""
 
 import uuid
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -10,14 +13,22 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from agents.models import Audience, Deployment
 from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentNotFoundError,
+    ServiceForbiddenError,
+    ServiceTokenError,
     TurnNotFoundError,
 )
-from chat.models import Conversation, Turn
+from chat.models import Conversation, ServiceToken, Turn
 
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
@@ -119,4 +130,49 @@ def start_conversation(
         pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key),
         defaults={"deployment": deployment, **owner},
     )
+    return conversation
+
+
+class ServiceTokenAuthentication(BaseAuthentication):
+    """`Authorization: Bearer <service token>`; a session or an end user's token is no one here."""
+
+    def authenticate(self, request: Request) -> tuple[AnonymousUser, ServiceToken]:
+        scheme, _space, text = get_authorization_header(request).partition(b" ")
+        if scheme.lower() != b"bearer" or not text.strip():
+            self._refuse(NotAuthenticated)
+        digest = ServiceToken.hash_of(text.strip().decode("latin-1"))
+        token = ServiceToken.objects.filter(token_hash=digest, is_revoked=False).first()
+        if token is None:
+            self._refuse(AuthenticationFailed)
+        return AnonymousUser(), token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="batch"'
+
+    @staticmethod
+    def _refuse(kind: type[AuthenticationFailed | NotAuthenticated]) -> NoReturn:
+        raise kind(str(ServiceTokenError().public_message), code=ServiceTokenError.code)
+
+
+class ServiceTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its metaclass has no types
+    target_class = ServiceTokenAuthentication
+    name = "serviceToken"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}
+
+
+class IsService(BasePermission):
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.auth, ServiceToken)
+
+
+def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
+    """The conversation that a service writes to; raises where its token is for other deployments."""
+    found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
+    conversation = found.first()
+    if conversation is None:
+        raise ConversationNotFoundError("no such conversation")
+    if not token.may_write(conversation):
+        raise ServiceForbiddenError(f"token {token.pk} is for other deployments")
     return conversation

@@ -7,11 +7,13 @@ so that a reader who lost the connection asks for what comes after the last id i
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}]
-    done     status (done | interrupted), answerSource, model, messageId, content, html, title
+    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
+    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title
     error    code, message, retryable          (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
-`{"type": "resume", "turnId", "lastEventId"}`.
+`{"type": "resume", "turnId", "lastEventId"}`, and for a tool that awaits its approval
+`{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn whose calls are all decided goes on, under its own id.
 """
 
 import json
@@ -90,10 +92,36 @@ class Sources:
         return {"sources": list(self.sources)}
 
 
+ToolStatus = Literal["running", "done", "failed", "awaiting", "denied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A step of one tool. `arguments` are shown where a person is asked for approval, and empty otherwise."""
+
+    name: ClassVar[str] = "tool"
+    tool_call_id: str
+    tool_name: str
+    status: ToolStatus
+    relance_index: int
+    duration_ms: int | None = None
+    arguments: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "toolCallId": self.tool_call_id,
+            "name": self.tool_name,
+            "status": self.status,
+            "relanceIndex": self.relance_index,
+            "durationMs": self.duration_ms,
+            "arguments": self.arguments,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     name: ClassVar[str] = "done"
-    status: Literal["done", "interrupted"]
+    status: Literal["done", "interrupted", "awaiting_approval"]
     answer_source: str
     model: str
     message_id: int | None
@@ -128,7 +156,7 @@ class Failure:
         return {"code": self.code, "message": self.message, "retryable": self.retryable}
 
 
-Event = Meta | Delta | Sources | Done | Failure
+Event = Meta | Delta | Sources | Tool | Done | Failure
 FINAL_EVENTS = (Done, Failure)
 
 
@@ -158,7 +186,16 @@ class ResumeFrame:
     last_event_id: int
 
 
-Frame = AskFrame | StopFrame | ResumeFrame
+@dataclass(frozen=True, slots=True)
+class DecisionFrame:
+    """A person's answer to a tool that asks for approval."""
+
+    turn_id: uuid.UUID
+    tool_call_id: str
+    is_approved: bool
+
+
+Frame = AskFrame | StopFrame | ResumeFrame | DecisionFrame
 
 
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
@@ -203,9 +240,17 @@ def parse_frame(text: str) -> Frame:
                 turn_id=valid_uuid("turnId", data.get("turnId")),
                 last_event_id=valid_event_id(data.get("lastEventId", 0)),
             )
+        case "approve" | "deny" as decision:
+            return DecisionFrame(
+                turn_id=valid_uuid("turnId", data.get("turnId")),
+                tool_call_id=str(data.get("toolCallId")),
+                is_approved=decision == "approve",
+            )
     raise InvalidMessageError(
         "unknown frame type",
-        public_message=_("« type » doit être « ask », « stop » ou « resume »."),
+        public_message=_(
+            "« type » doit être « ask », « stop », « resume », « approve » ou « deny »."
+        ),
     )
 
 

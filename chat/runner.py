@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -20,8 +21,11 @@ from agents.bridges import in_database
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sources
 from chat.rendering import render_answer
+from chat.rounds import decide_call, pending_calls
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
-from chat.turn import TurnRequest, TurnResult, run_turn, write_title
+from chat.titles import write_title
+from chat.tool_loop import awaiting
+from chat.turn import ENDS, TurnRequest, TurnResult, run_turn
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +78,7 @@ class Runner:
     def __init__(self) -> None:
         self._logs: dict[uuid.UUID, TurnLog] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
-        self._starting: set[asyncio.Task[uuid.UUID]] = set()
+        self._starting: set[asyncio.Task[Any]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
         self._heartbeat: asyncio.Task[None] | None = None
 
@@ -112,14 +116,47 @@ class Runner:
             conversation_id=conversation.pk,
             is_first=claimed.is_first,
         )
+        self._launch(request, claimed, _meta(claimed, client_message_id, question))
+        return claimed.turn_id
+
+    async def decide(
+        self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str
+    ) -> bool:
+        """Store a person's decision on a tool; after the last one the turn goes on here, with a log of its own.
+
+        Raises `ApprovalOverError` where the call does not wait.
+        """
+        deciding = asyncio.create_task(self._decide(turn, tool_call_id, is_approved, language))
+        self._starting.add(deciding)
+        deciding.add_done_callback(self._starting.discard)
+        return await asyncio.shield(deciding) is not None
+
+    async def _decide(
+        self, turn: Turn, tool_call_id: str, is_approved: bool, language: str
+    ) -> uuid.UUID | None:
+        decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
+        if decided is None:
+            return None
+        deployment_id, claimed, meta = decided
+        request = TurnRequest(
+            deployment_id=deployment_id,
+            question=meta.question,
+            language=language,
+            turn_id=turn.pk,
+            conversation_id=turn.conversation_id,
+            is_resumed=True,
+        )
+        self._launch(request, claimed, meta)
+        return turn.pk
+
+    def _launch(self, request: TurnRequest, claimed: ClaimedTurn, meta: Meta) -> None:
         log = self._logs[claimed.turn_id] = TurnLog()
-        log.append(_meta(claimed, client_message_id, question))
+        log.append(meta)
         task = asyncio.create_task(self._run(request, log), name=f"turn-{claimed.turn_id}")
         self._tasks[claimed.turn_id] = task
-        self._by_conversation[conversation.pk] = claimed.turn_id
+        self._by_conversation[claimed.conversation_id] = claimed.turn_id
         if self._heartbeat is None or self._heartbeat.done():
             self._heartbeat = asyncio.create_task(self._keep_leases(), name="turn-heartbeat")
-        return claimed.turn_id
 
     async def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
         """The events of a turn after the given id: live, from memory, or from the database."""
@@ -200,7 +237,12 @@ class Runner:
         if self._by_conversation.get(conversation_id) == turn_id:
             del self._by_conversation[conversation_id]
         loop = asyncio.get_running_loop()
-        loop.call_later(settings.TURN_LOG_RETENTION_SECONDS, self._logs.pop, turn_id, None)
+        loop.call_later(settings.TURN_LOG_RETENTION_SECONDS, self._forget, turn_id, log)
+
+    def _forget(self, turn_id: uuid.UUID, log: TurnLog) -> None:
+        """Drop a log, unless the turn went on after a pause and has another one."""
+        if self._logs.get(turn_id) is log:
+            del self._logs[turn_id]
 
 
 runner = Runner()
@@ -225,20 +267,12 @@ def _stored_log(turn_id: uuid.UUID) -> TurnLog | None:
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
     if turn.status == TurnStatus.RUNNING and turn.lease_expires_at > timezone.now():
         return None
-    messages = {
-        message.role: message
-        for message in Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
-    }
+    messages = _exchange(turn)
     log = TurnLog()
-    question = messages[Role.USER].content if Role.USER in messages else ""
-    claimed = ClaimedTurn(
-        turn_id=turn.pk,
-        conversation_id=turn.conversation_id,
-        title=turn.conversation.title,
-        is_new=False,
-        is_first=False,
-    )
-    log.append(_meta(claimed, turn.client_message_id, question))
+    log.append(_stored_meta(turn_id)[1])
+    if turn.status == TurnStatus.AWAITING_APPROVAL:
+        for pending in pending_calls(turn_id):
+            log.append(awaiting(pending.call, round_index=turn.rounds))
     answer = messages.get(Role.ASSISTANT)
     if answer is not None:
         log.append(Sources(answer.sources))
@@ -247,12 +281,42 @@ def _stored_log(turn_id: uuid.UUID) -> TurnLog | None:
     return log
 
 
+def _exchange(turn: Turn) -> dict[str, Message]:
+    stored = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
+    return {message.role: message for message in stored}
+
+
+def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
+    """The first event of a turn, from its rows."""
+    turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    messages = _exchange(turn)
+    question = messages[Role.USER].content if Role.USER in messages else ""
+    claimed = ClaimedTurn(
+        turn_id=turn.pk,
+        conversation_id=turn.conversation_id,
+        title=turn.conversation.title,
+        is_new=False,
+        is_first=False,
+    )
+    return claimed, _meta(claimed, turn.client_message_id, question)
+
+
+def _decided(
+    turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
+) -> tuple[int, ClaimedTurn, Meta] | None:
+    """Store a decision; after the last one, what the turn needs to go on."""
+    if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
+        return None
+    deployment_id = Conversation.objects.values_list("deployment_id", flat=True).get(turns=turn_id)
+    return deployment_id, *_stored_meta(turn_id)
+
+
 def _stored_end(turn: Turn, answer: Message | None) -> Event:
     if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
         return replace(_internal_failure(), code=turn.error_code or "internal_error")
     content = answer.content if answer else ""
     return Done(
-        status="done" if turn.status == TurnStatus.DONE else "interrupted",
+        status=ENDS.get(TurnStatus(turn.status), "interrupted"),
         answer_source=turn.answer_source,
         model=turn.model,
         message_id=answer.pk if answer else None,

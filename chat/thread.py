@@ -1,24 +1,46 @@
 """The only reader and writer of a thread's turns and messages. Synchronous; each verb is one short transaction.
 
 A question is stored when its turn is claimed, before anything is looked up, so nothing typed is lost; the answer is
-stored once, at the end. `claim_turn` is idempotent on the client's message id.
+stored once, at the end. `claim_turn` is idempotent on the client's message id, `append_batch` on the operation. Every
+write to a thread makes its conversation's next version, and takes that row first: messages of one batch stand together.
 """
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
+from agents.llm.base import PromptMessage
 from agents.transactions import short_write
-from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
+from chat.exceptions import (
+    ConversationNotFoundError,
+    InvalidToolMessageError,
+    IsolationError,
+    ThreadConflictError,
+    TurnRunningError,
+)
+from chat.models import (
+    AppliedOperation,
+    Conversation,
+    ExecutionState,
+    Message,
+    Role,
+    ToolRound,
+    Turn,
+    TurnStatus,
+)
+from chat.tracing import log_batch, log_isolation
 
+#: A turn that still may write its rounds itself.
+OPEN_STATUSES = (TurnStatus.RUNNING, TurnStatus.AWAITING_APPROVAL)
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
 
@@ -58,6 +80,30 @@ class Answer:
     completion_tokens: int = 0
     #: The validated answer that was given, counted once the exchange is saved.
     learned_id: int | None = None
+    rounds: int = 0
+    efficiency: float = 100.0
+    stop_reason: str = ""
+    #: A round is planned and not in the thread yet.
+    has_open_round: bool = False
+    is_personal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation's last messages, acceptable to a strict model API, and the version they were read at."""
+
+    conversation_id: uuid.UUID
+    messages: tuple[ThreadMessage, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """`applied` is false for a replay; `messages` are the stored ones of the operation either way."""
+
+    applied: bool
+    messages: tuple[Message, ...]
+    version: int
 
 
 def claim_turn(
@@ -72,7 +118,7 @@ def claim_turn(
     The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
     """
     lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
-    for _ in range(2):
+    for _try in range(2):
         try:
             with short_write():
                 return _claim(conversation_id, client_message_id, question, lease)
@@ -80,7 +126,7 @@ def claim_turn(
             claimed = _existing(conversation_id, client_message_id)
             if claimed is not None:
                 return claimed
-            if not interrupt_stale_turns(conversation_id):
+            if not interrupt_stale_turns(conversation_id) + _drop_paused_turn(conversation_id):
                 break
     raise TurnRunningError(f"Conversation {conversation_id} has a running turn.")
 
@@ -113,13 +159,13 @@ def _claim(
         client_message_id=client_message_id,
         lease_expires_at=timezone.now() + lease,
     )
-    Message.objects.create(conversation=conversation, turn=turn, role=Role.USER, content=question)
     is_first = not conversation.title
     if is_first:
         conversation.title = default_title(question)
     Conversation.objects.filter(pk=conversation_id).update(
-        title=conversation.title, updated_at=timezone.now()
+        title=conversation.title, version=F("version") + 1, updated_at=timezone.now()
     )
+    Message.objects.create(conversation=conversation, turn=turn, role=Role.USER, content=question)
     return ClaimedTurn(
         turn_id=turn.pk,
         conversation_id=conversation.pk,
@@ -142,12 +188,27 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
 
 
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
-    """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation."""
+    """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation.
+
+    What such a turn had found out is brought into its thread now, before anything else is said there.
+    """
     now = timezone.now()
     stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
     if conversation_id is not None:
         stale = stale.filter(conversation=conversation_id)
-    return stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    count = stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    if count:
+        _apply_abandoned_rounds(conversation_id)
+    return count
+
+
+def _drop_paused_turn(conversation_id: uuid.UUID) -> int:
+    """Asking something else is an answer to a tool that waits for approval: no."""
+    paused = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.AWAITING_APPROVAL)
+    count = paused.update(status=TurnStatus.INTERRUPTED, finished_at=timezone.now())
+    if count:
+        _apply_abandoned_rounds(conversation_id)
+    return count
 
 
 def rename_conversation(
@@ -169,10 +230,9 @@ def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
     """The last `limit` finished exchanges, oldest first; the turn that is being answered is not finished."""
-    finished = Message.objects.for_conversation(conversation_id).filter(
-        turn__status=TurnStatus.DONE
-    )
-    by_turn: dict[uuid.UUID, dict[str, Message]] = {}
+    messages = Message.objects.for_conversation(conversation_id).exchanges()
+    finished = messages.filter(turn__status=TurnStatus.DONE)
+    by_turn: dict[uuid.UUID | None, dict[str, Message]] = {}
     for message in reversed(finished.order_by("-id")[: 2 * limit]):
         by_turn.setdefault(message.turn_id, {})[message.role] = message
     return [
@@ -186,13 +246,242 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
     ]
 
 
-def check_isolation(exchanges: Sequence[Exchange], conversation_id: uuid.UUID | None) -> None:
-    """Raise before a model is called with anything of another conversation."""
-    foreign = [e for e in exchanges if e.conversation_id != conversation_id]
+def check_isolation(
+    messages: Sequence[PromptMessage | ThreadMessage | Exchange], conversation_id: uuid.UUID | None
+) -> None:
+    """Raise before a model is called with anything of another conversation; system text belongs to none."""
+    foreign = [
+        message.conversation_id
+        for message in messages
+        if message.conversation_id != conversation_id
+        and not (isinstance(message, PromptMessage) and message.role == "system")
+    ]
     if foreign:
+        log_isolation(conversation_id, foreign)
         raise IsolationError(
-            f"{len(foreign)} exchanges of other conversations were loaded for {conversation_id}."
+            f"{len(foreign)} messages of other conversations were loaded for {conversation_id}."
         )
+
+
+def load_thread(*, conversation_id: uuid.UUID, limit: int) -> Thread:
+    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first."""
+    _apply_abandoned_rounds(conversation_id)
+    version = _version(conversation_id)
+    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
+    messages = [ThreadMessage.of(message) for message in reversed(newest)]
+    if open_calls := _open_calls(messages):
+        version = _close_calls(conversation_id, open_calls, after=messages[-1])
+        messages += open_calls
+    return Thread(conversation_id, tuple(repaired(messages)), version)
+
+
+def append_batch(
+    conversation_id: uuid.UUID,
+    messages: Sequence[ThreadMessage],
+    *,
+    operation_id: uuid.UUID,
+    round_index: int,
+    expected_version: int | None,
+    max_tool_calls: int,
+    turn_id: uuid.UUID | None = None,
+    idempotency_key: str = "",
+) -> BatchResult:
+    """Store one round of tools, whole or not at all: the request, then its tool messages in the order of the calls.
+
+    Raises `InvalidToolMessageError`, or `ThreadConflictError` where the thread is no longer at `expected_version`
+    (`None`: whatever it is). An operation that is in the thread already is not applied again.
+    """
+    check_batch(messages, max_tool_calls=max_tool_calls)
+    with short_write():
+        conversation = _locked(conversation_id)
+        if (replay := _replay(conversation, operation_id, idempotency_key)) is not None:
+            return replay
+        if messages[0].role is Role.TOOL:
+            _require_open_calls(conversation_id, messages, limit=max_tool_calls + 1)
+        version = _next_version(conversation, expected_version)
+        AppliedOperation.objects.create(
+            conversation_id=conversation_id,
+            operation_id=operation_id,
+            idempotency_key=idempotency_key,
+            round_index=round_index,
+            version=version,
+        )
+        stored = Message.objects.bulk_create(
+            _row(message, conversation_id, operation_id, round_index, turn_id)
+            for message in messages
+        )
+    return BatchResult(applied=True, messages=tuple(stored), version=version)
+
+
+def _locked(conversation_id: uuid.UUID) -> Conversation:
+    found = Conversation.objects.select_for_update().filter(pk=conversation_id).first()
+    if found is None:
+        raise ConversationNotFoundError(f"There is no conversation {conversation_id}.")
+    return found
+
+
+def _replay(
+    conversation: Conversation, operation_id: uuid.UUID, idempotency_key: str
+) -> BatchResult | None:
+    """The stored messages of an operation that was applied before."""
+    applied = AppliedOperation.objects.filter(conversation=conversation)
+    if applied.filter(operation_id=operation_id).exists():
+        stored = Message.objects.for_conversation(conversation.pk).filter(operation_id=operation_id)
+        return BatchResult(applied=False, messages=tuple(stored), version=conversation.version)
+    if idempotency_key and applied.filter(idempotency_key=idempotency_key).exists():
+        raise InvalidToolMessageError(
+            "idempotency key reused",
+            public_message=_("« Idempotency-Key » a déjà servi à une autre opération."),
+        )
+    return None
+
+
+def _require_open_calls(
+    conversation_id: uuid.UUID, messages: Sequence[ThreadMessage], *, limit: int
+) -> None:
+    """Tool messages without their request are for the calls that the end of the thread left open."""
+    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
+    open_calls = _open_calls([ThreadMessage.of(message) for message in reversed(newest)])
+    asked = [(call.tool_call_id, call.name) for call in open_calls]
+    if asked != [(message.tool_call_id, message.name) for message in messages]:
+        raise InvalidToolMessageError(
+            "tool messages without their calls",
+            public_message=_(
+                "Le fil n’attend pas ces résultats : joignez le message « assistant » avec ses « tool_calls »."
+            ),
+        )
+
+
+def _next_version(conversation: Conversation, expected_version: int | None) -> int:
+    """Bump the version, if it still is what the writer read."""
+    same = Conversation.objects.filter(pk=conversation.pk)
+    if expected_version is not None:
+        same = same.filter(version=expected_version)
+    if not same.update(version=F("version") + 1, updated_at=timezone.now()):
+        raise ThreadConflictError(
+            f"{conversation.pk} is at {conversation.version}, not {expected_version}.",
+            version=conversation.version,
+        )
+    return conversation.version + 1
+
+
+def _row(
+    message: ThreadMessage,
+    conversation_id: uuid.UUID,
+    operation_id: uuid.UUID,
+    round_index: int,
+    turn_id: uuid.UUID | None,
+) -> Message:
+    return Message(
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+        role=message.role,
+        content=message.content,
+        tool_calls=[call.as_json() for call in message.tool_calls],
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+        operation_id=operation_id,
+        relance_index=round_index,
+        success=message.success,
+        error=message.error,
+        duration_ms=message.duration_ms,
+        timestamp=message.timestamp,
+    )
+
+
+def round_messages(planned: ToolRound) -> list[ThreadMessage]:
+    """A planned round as its batch; a call that did not end is said to be interrupted."""
+    request = ThreadMessage(
+        conversation_id=planned.conversation_id,
+        role=Role.ASSISTANT,
+        content=planned.content,
+        tool_calls=calls_from_json(planned.tool_calls),
+        timestamp=planned.created_at,
+        turn_id=planned.turn_id,
+    )
+    ended = {execution.tool_call_id: execution for execution in planned.executions.all()}
+    messages = [request]
+    for call in request.tool_calls:
+        execution = ended.get(call.id)
+        if execution is None or execution.state != ExecutionState.FINISHED:
+            messages.append(unanswered(request, call))
+            continue
+        messages.append(
+            replace(
+                request,
+                role=Role.TOOL,
+                content=execution.content,
+                tool_calls=(),
+                tool_call_id=call.id,
+                name=call.name,
+                success=execution.success,
+                error=execution.error,
+                duration_ms=execution.duration_ms,
+                timestamp=execution.finished_at,
+            )
+        )
+    return messages
+
+
+def _apply_abandoned_rounds(conversation_id: uuid.UUID | None) -> None:
+    """Bring rounds of turns that ended into their threads: the results they had stay known, the rest is interrupted."""
+    applied = AppliedOperation.objects.filter(
+        conversation=OuterRef("conversation"), operation_id=OuterRef("operation_id")
+    )
+    abandoned = (
+        ToolRound.objects.filter(~Exists(applied))
+        .exclude(turn__status__in=OPEN_STATUSES)
+        .prefetch_related("executions")
+    )
+    if conversation_id is not None:
+        abandoned = abandoned.filter(conversation=conversation_id)
+    for planned in abandoned:
+        result = append_batch(
+            planned.conversation_id,
+            round_messages(planned),
+            operation_id=planned.operation_id,
+            round_index=planned.round_index,
+            expected_version=None,
+            max_tool_calls=len(planned.tool_calls),
+            turn_id=planned.turn_id,
+        )
+        log_batch(
+            "repaired",
+            turn_id=planned.turn_id,
+            operation_id=planned.operation_id,
+            round_index=planned.round_index,
+            applied=result.applied,
+        )
+
+
+def _open_calls(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
+    """The missing tool messages of the last block, as failures."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if message.role is Role.TOOL:
+            answered.add(message.tool_call_id)
+            continue
+        return [unanswered(message, call) for call in message.tool_calls if call.id not in answered]
+    return []
+
+
+def _close_calls(
+    conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], *, after: ThreadMessage
+) -> int:
+    """Store failures for the calls that the end of the thread leaves open; once, whoever loads it at the same time."""
+    return append_batch(
+        conversation_id,
+        failures,
+        operation_id=uuid.uuid5(conversation_id, f"repair:{after.id}"),
+        round_index=0,
+        expected_version=None,
+        max_tool_calls=len(failures),
+        turn_id=after.turn_id,
+    ).version
+
+
+def _version(conversation_id: uuid.UUID) -> int:
+    return Conversation.objects.values_list("version", flat=True).get(pk=conversation_id)
 
 
 def save_exchange(
@@ -223,14 +512,23 @@ def save_exchange(
             llm_calls=answer.llm_calls,
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
+            rounds=answer.rounds,
+            efficiency=answer.efficiency,
+            stop_reason=answer.stop_reason,
+            is_personal=answer.is_personal,
             trace=trace,
             error_code=error_code,
-            finished_at=timezone.now(),
+            finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
         )
         if not updated:
             raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
-        Conversation.objects.filter(pk=conversation_id).update(updated_at=timezone.now())
-        if not answer.text and status is TurnStatus.FAILED:
+        if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
+            _apply_abandoned_rounds(conversation_id)
+        Conversation.objects.filter(pk=conversation_id).update(
+            version=F("version") + 1, updated_at=timezone.now()
+        )
+        is_pause = status is TurnStatus.AWAITING_APPROVAL
+        if is_pause or (not answer.text and status is TurnStatus.FAILED):
             return None
         message = Message.objects.create(
             conversation_id=conversation_id,

@@ -5,8 +5,13 @@ from contextlib import aclosing
 
 from django.conf import settings
 
+from agents.bridges import in_database
+from agents.effective import current_config
 from agents.exceptions import LLMError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
+from chat.models import AnswerSource, TurnStatus
+from chat.thread import rename_conversation
+from chat.turn import TurnRequest, TurnResult
 
 TITLE_TOKENS = 24
 _INSTRUCTION = (
@@ -30,3 +35,24 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     except (LLMError, TimeoutError):
         return ""
     return " ".join(text.split()).strip("\"'«» .")[:200]
+
+
+async def write_title(request: TurnRequest, result: TurnResult) -> None:
+    """Have the model name a conversation after its first answer, where staff want that. Never delays an answer."""
+    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
+    if llm is None or turn_id is None or conversation_id is None or not request.is_first:
+        return
+    if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
+        return
+    config = await in_database(current_config, request.deployment_id)
+    if not config.generate_titles:
+        return
+    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
+    if title:
+        await in_database(
+            rename_conversation,
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+            title=title,
+            question=request.question,
+        )

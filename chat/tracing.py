@@ -1,16 +1,20 @@
 """The stored trace of a turn: one line a step, and the one place that logs about a turn.
 
 A line has the step, its outcome, the score and threshold it compared, its milliseconds and a short detail for staff.
-Message text never reaches the log from here, only identifiers and outcomes.
+The log gets identifiers, outcomes and sizes. Message text reaches it here alone: at level DEBUG, shortened, and with
+everything masked that may name a person (addresses, numbers, words with a capital).
 """
 
 import logging
+import re
 import time
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agents.exceptions import ApplicationError
+from agents.llm.base import PromptMessage, RequestedCall
 from chat.exceptions import IsolationError
 
 logger = logging.getLogger(__name__)
@@ -65,4 +69,80 @@ def log_turn(
         *facts,
         error.code,
         error,
+    )
+
+
+#: How many of the last messages are logged before a call (seed 002, section VI).
+LOGGED_MESSAGES = 8
+LOGGED_CHARACTERS = 120
+_PERSONAL = re.compile(
+    r"\S*@\S*|\w+://\S+|\S*\d\S*|(?<!\w)[^\W\d_a-zà-öø-ÿ][\w’'-]*",
+)
+
+
+def masked(text: str) -> str:
+    """A short excerpt without addresses, numbers and capitalised words."""
+    return _PERSONAL.sub("•••", " ".join(text[: 4 * LOGGED_CHARACTERS].split()))[:LOGGED_CHARACTERS]
+
+
+def log_model_call(
+    messages: Sequence[PromptMessage],
+    *,
+    turn_id: uuid.UUID | None,
+    operation_id: uuid.UUID | None,
+    round_index: int,
+) -> None:
+    """One line before a call of the loop: which messages it ends with, by role and size."""
+    shown = [_shape(message) for message in messages[-LOGGED_MESSAGES:]]
+    logger.info(
+        "model call round_id=%s operation_id=%s relance_index=%d messages=%d last=%s",
+        turn_id,
+        operation_id,
+        round_index,
+        len(messages),
+        " ".join(shown),
+    )
+    if logger.isEnabledFor(logging.DEBUG):
+        for message in messages[-LOGGED_MESSAGES:]:
+            logger.debug("round_id=%s %s: %s", turn_id, message.role, masked(message.content))
+
+
+def _shape(message: PromptMessage) -> str:
+    if message.tool_calls:
+        return f"assistant(tool_calls={len(message.tool_calls)})"
+    return f"{message.role}({len(message.content)})"
+
+
+def log_tool_calls(
+    calls: Iterable[RequestedCall], *, turn_id: uuid.UUID | None, round_index: int
+) -> None:
+    """The calls of a round, by name and id; arguments stay out."""
+    named = " ".join(f"{call.name}({call.id})" for call in calls)
+    logger.info("tool calls round_id=%s relance_index=%d calls=%s", turn_id, round_index, named)
+
+
+def log_batch(
+    event: str,
+    *,
+    turn_id: uuid.UUID | None,
+    operation_id: uuid.UUID,
+    round_index: int,
+    applied: bool | None,
+) -> None:
+    """How a batch went: `applied`, `replayed`, `conflict` (then `applied` is unknown), `repaired`."""
+    logger.info(
+        "batch %s round_id=%s operation_id=%s relance_index=%d applied=%s",
+        event,
+        turn_id,
+        operation_id,
+        round_index,
+        "unknown" if applied is None else str(applied).lower(),
+    )
+
+
+def log_isolation(conversation_id: uuid.UUID | None, foreign: Iterable[uuid.UUID | None]) -> None:
+    logger.error(
+        "isolation violated session_id=%s foreign=%s",
+        conversation_id,
+        ",".join(sorted({str(identifier) for identifier in foreign})),
     )

@@ -8,10 +8,11 @@ network. A dry run takes the same path and writes nothing.
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Literal
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -21,59 +22,75 @@ from django.utils.translation import gettext as _
 from agents.bridges import in_database, in_thread
 from agents.effective import EffectiveConfig, current_config
 from agents.exceptions import ApplicationError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
+from agents.llm.base import (
+    GenerationOptions,
+    LanguageModel,
+    PromptMessage,
+    Reply,
+    language_model,
+)
+from chat.answering import (
+    Emit,
+    answer_courtesy,
+    answer_directly,
+    answer_from_memory,
+    choose_direct,
+    learned_outcome,
+    quote_passages,
+    refuse,
+    relevance_parts,
+)
 from chat.citations import CitationFilter
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, learn, lesson_of, recall_answer
-from chat.models import AnswerSource, TurnStatus
-from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
-from chat.protocol import Delta, Done, Event, Failure, Sources
+from chat.models import AnswerSource, StopReason, Turn, TurnStatus
+from chat.prompting import build_prompt, number_sources
+from chat.protocol import Delta, Done, Failure, Sources
 from chat.rendering import render_answer
-from chat.standalone import StandaloneQuestion, standalone_question
+from chat.standalone import standalone_question
 from chat.thread import (
     Answer,
     Exchange,
     check_isolation,
     load_exchanges,
     previous_question,
-    rename_conversation,
     save_exchange,
 )
-from chat.titles import generate_title
+from chat.tool_loop import Toolbox, ToolLoop, choose_tools
 from chat.tracing import Trace, log_turn
 from faqs.learning import record_served
-from faqs.recall import LearnedRecall, MemoryMark, RecalledAnswer, recall_learned, stored_mark
-from faqs.serving import would_serve
+from faqs.recall import MemoryMark, recall_learned, stored_mark
 from faqs.unanswered import Unanswered, keep_unanswered, unanswered_reason
-from faqs.verifier import configured_verifier
 from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
-    Passage,
     SearchResult,
-    Thresholds,
     confirm_passages,
     search,
     thresholds_for,
 )
 from knowledge.vectors.base import vector_store
+from tools_registry.usage import record_selected
 
 logger = logging.getLogger(__name__)
 
-#: The model name of a direct answer (seed 001, section 5.1.2).
-DIRECT_MODEL = "direct_qr_match"
-#: With a model behind the second key, only the nearest candidates are worth its call.
-VERIFIED_CANDIDATES = 3
-#: The same for an answer from the memory: the agent that the question was routed to (seed 000, section 1).
-MEMORY_MODEL = "memory_guard"
 
-Emit = Callable[[Event], Awaitable[None]]
+_PAUSED = StopReason.AWAITING_APPROVAL
+#: How the last event of a turn that did not fail calls its end.
+ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
+    TurnStatus.DONE: "done",
+    TurnStatus.INTERRUPTED: "interrupted",
+    TurnStatus.AWAITING_APPROVAL: "awaiting_approval",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing."""
+    """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing.
+
+    `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned.
+    """
 
     deployment_id: int
     question: str
@@ -81,6 +98,7 @@ class TurnRequest:
     turn_id: uuid.UUID | None = None
     conversation_id: uuid.UUID | None = None
     is_first: bool = False
+    is_resumed: bool = False
 
 
 @dataclass(slots=True)
@@ -103,6 +121,8 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
                 await _answer(request, result, emit)
+            if result.answer.stop_reason == _PAUSED:
+                result.status = TurnStatus.AWAITING_APPROVAL
         except asyncio.CancelledError:
             result.status = TurnStatus.INTERRUPTED
             raise
@@ -127,7 +147,9 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
     config, history, previous, mark = await in_database(_load_context, request)
-    trace.step("receive", "loaded", detail=f"{len(history)}")
+    if request.is_resumed:
+        await in_database(_restore, request, answer, trace)
+    trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
 
     asked = standalone_question(request.question, previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
@@ -138,11 +160,12 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
 
-    recalled = await recall_answer(
-        config, mark, asked, vector, model.recipe, trace, writes=request.turn_id is not None
-    )
-    if recalled is not None:
-        return await _answer_from_memory(recalled, answer, emit)
+    if not request.is_resumed:
+        recalled = await recall_answer(
+            config, mark, asked, vector, model.recipe, trace, writes=request.turn_id is not None
+        )
+        if recalled is not None:
+            return await answer_from_memory(recalled, answer, emit)
 
     found = await _search(config, model, vector, asked.text)
     learned = recall_learned(found, request.question)
@@ -157,24 +180,28 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         detail=category.name if category else "",
     )
 
-    trace.step("learned", _learned_outcome(learned), detail=f"{learned.learned}")
-    if learned.courtesy is not None and config.direct_answers:
-        return await _answer_courtesy(learned.courtesy, answer, emit)
+    if not request.is_resumed:
+        trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
+        if learned.courtesy is not None and config.direct_answers:
+            return await answer_courtesy(learned.courtesy, answer, emit)
+        direct = await choose_direct(config, asked, found, thresholds, trace)
+        if direct is not None:
+            return await answer_directly(direct, answer, emit)
 
-    direct = await _direct_answer(config, asked, found, thresholds, trace)
-    if direct is not None:
-        return await _answer_directly(direct, answer, emit)
+    llm = language_model()
+    toolbox = await _choose_tools(request, config, llm, vector, asked.text, trace)
 
     inside = found.in_domain(thresholds)
+    by_tool = toolbox is not None and toolbox.fits_the_question and not inside.hits
     trace.step(
         "guard_rail",
-        "passed" if inside.hits else "refused",
+        "passed" if inside.hits else "passed_by_tool" if by_tool else "refused",
         score=found.best_relevance,
         threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
-        detail=_parts(found.hits[0]) if found.hits else "",
+        detail=relevance_parts(found.hits[0]) if found.hits else "",
     )
     reason = unanswered_reason(found, thresholds, config)
-    if reason is not None and config.record_unanswered:
+    if reason is not None and config.record_unanswered and not by_tool:
         result.unanswered = Unanswered(
             agent_id=config.agent_id,
             question=asked.text,
@@ -183,26 +210,31 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             reason=reason,
             score=found.best_score if found.hits else None,
         )
-    if found.is_out_of_domain(thresholds):
-        return await _refuse(config, answer, emit)
+    if not inside.hits and not by_tool:
+        return await refuse(config, answer, emit)
 
-    llm = language_model()
     if llm is None:
-        return await _quote_passages(config, inside, answer, trace, emit)
+        return await quote_passages(config, inside, answer, trace, emit)
 
-    passages = found.passages(config.match_count)
+    passages = [] if by_tool else found.passages(config.match_count)
     check_isolation(history, request.conversation_id)
     messages = build_prompt(
         config=config,
         history=history,
         passages=passages,
         question=request.question,
+        conversation_id=request.conversation_id,
+        has_tools=toolbox is not None,
     )
     trace.step("prompt", "built", detail=f"{len(messages)} messages, {len(passages)} passages")
 
     answer.sources = [source.as_json() for source in number_sources(passages)]
     await emit(Sources(answer.sources))
-    await _generate(llm, config, messages, answer, emit)
+    call_model = partial(_generate, llm, config, answer, emit)
+    if toolbox is None:
+        await call_model(messages)
+    else:
+        await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
     result.learning = lesson_of(
         config,
@@ -234,33 +266,14 @@ def _load_context(
     return config, history, previous, mark
 
 
-async def _answer_from_memory(recalled: RecalledAnswer, answer: Answer, emit: Emit) -> None:
-    answer.source, answer.model = AnswerSource.MEMORY_GUARD, MEMORY_MODEL
-    answer.score = recalled.score
-    answer.sources = recalled.sources
-    await emit(Sources(answer.sources))
-    await _emit_whole(recalled.text, answer, emit)
-
-
-async def write_title(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model name a conversation after its first answer, where staff want that. Never delays an answer."""
-    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
-    if llm is None or turn_id is None or conversation_id is None or not request.is_first:
+def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
+    """What the turn had come to before its pause."""
+    if request.turn_id is None:
         return
-    if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
-        return
-    config = await in_database(current_config, request.deployment_id)
-    if not config.generate_titles:
-        return
-    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
-    if title:
-        await in_database(
-            rename_conversation,
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            title=title,
-            question=request.question,
-        )
+    turn = Turn.objects.get(pk=request.turn_id)
+    answer.llm_calls = turn.llm_calls
+    answer.prompt_tokens, answer.completion_tokens = turn.prompt_tokens, turn.completion_tokens
+    trace.lines[:0] = turn.trace
 
 
 async def _search(
@@ -286,105 +299,80 @@ async def _search(
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 
-def _learned_outcome(learned: LearnedRecall) -> str:
-    if learned.courtesy is not None:
-        return "courtesy"
-    return "found" if learned.learned else "nothing"
-
-
-async def _answer_courtesy(passage: Passage, answer: Answer, emit: Emit) -> None:
-    """A greeting or thanks: the validated reply, without a source line."""
-    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
-    answer.learned_id = passage.learned_id
-    await _emit_whole(passage.content, answer, emit)
-
-
-async def _direct_answer(
+async def _choose_tools(
+    request: TurnRequest,
     config: EffectiveConfig,
-    asked: StandaloneQuestion,
-    found: SearchResult,
-    thresholds: Thresholds,
+    llm: LanguageModel | None,
+    vector: Vectors,
+    question: str,
     trace: Trace,
-) -> Passage | None:
-    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions."""
-    threshold = thresholds.direct_answer
-    if asked.is_follow_up or threshold is None:
-        outcome = "follow_up" if asked.is_follow_up else "off"
-        trace.step("direct_answer", outcome, threshold=threshold)
+) -> Toolbox | None:
+    """The tools that this turn may use; `None` where none is offered. A dry run has none: they may change things."""
+    if llm is None or not llm.supports_tools or not config.tools_enabled:
         return None
-    candidates = found.direct_candidates(threshold)
-    verifier = configured_verifier(llm_model=config.llm_model) if config.verify_answers else None
-    refusals = []
-    for passage in candidates[: None if verifier is None else VERIFIED_CANDIDATES]:
-        decide = partial(
-            would_serve,
-            stored=passage.question,
-            asked=asked.text,
-            score=passage.score,
-            threshold=threshold,
-            verifier=verifier,
-        )
-        # Without a verifier this is pure and short; with one it may wait for the model.
-        decision = decide() if verifier is None else await in_thread(decide)
-        if decision.served:
-            outcome = "verified" if decision.verified else "served"
-            trace.step(
-                "direct_answer",
-                "shadow" if config.shadow_mode else outcome,
-                score=passage.score,
-                threshold=threshold,
-                detail=passage.question,
-            )
-            return None if config.shadow_mode else passage
-        refusals.append(f"{passage.question} : {decision.explanation}")
-    trace.step(
-        "direct_answer",
-        "second_key_refused" if candidates else "no_candidate",
-        score=candidates[0].score if candidates else None,
-        threshold=threshold,
-        detail="\n".join(refusals),
+    if request.turn_id is None:
+        trace.step("tools", "dry_run")
+        return None
+    toolbox = await in_database(
+        choose_tools,
+        config=config,
+        conversation_id=request.conversation_id,
+        resumed_turn_id=request.turn_id if request.is_resumed else None,
+        is_first=request.is_first,
+        vector=vector,
+        question=question,
     )
-    return None
+    trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
+    return toolbox if toolbox.selected else None
 
 
-async def _answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None:
-    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
-    answer.learned_id = passage.learned_id
-    answer.sources = [source.as_json() for source in number_sources([passage])]
-    await emit(Sources(answer.sources))
-    await _emit_whole(direct_text(passage), answer, emit)
-
-
-def _parts(best: Passage) -> str:
-    """What the relevance is made of, for `chat.explanation`; nothing where it is a cosine alone."""
-    return f"{best.score:.2f} {best.overlap:.2f}" if best.lift else ""
-
-
-async def _refuse(config: EffectiveConfig, answer: Answer, emit: Emit) -> None:
-    answer.source = AnswerSource.GUARD_RAIL
-    await _emit_whole(config.guard_rail_message, answer, emit)
-
-
-async def _quote_passages(
-    config: EffectiveConfig, inside: SearchResult, answer: Answer, trace: Trace, emit: Emit
+async def _use_tools(
+    request: TurnRequest,
+    config: EffectiveConfig,
+    toolbox: Toolbox,
+    messages: Sequence[PromptMessage],
+    call_model: Callable[..., Awaitable[Reply]],
+    answer: Answer,
+    trace: Trace,
+    emit: Emit,
 ) -> None:
-    """Without a model: the best passages inside the guard rail, quoted with their source."""
-    passages = inside.passages(config.extractive_passages)
-    answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
-    answer.sources = [source.as_json() for source in number_sources(passages)]
-    trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
-    await emit(Sources(answer.sources))
-    await _emit_whole(quoted_text(passages), answer, emit)
+    """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
+    if request.conversation_id is None or request.turn_id is None:
+        raise ValueError("Tools run in a stored turn only.")
+    loop = ToolLoop(
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
+        config=config,
+        toolbox=toolbox,
+        system=messages[0],
+        question=messages[-1],
+        language=request.language,
+        call_model=call_model,
+        emit=emit,
+        answer=answer,
+    )
+    reason = await loop.run()
+    if not request.is_resumed:
+        await in_database(record_selected, [spec.name for spec in toolbox.specs])
+    trace.step(
+        "tool_loop",
+        reason.value,
+        detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %",
+    )
+    if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
+        answer.source = AnswerSource.ROUND_LIMIT
+        await emit(Delta(answer.text))
 
 
 async def _generate(
     llm: LanguageModel,
     config: EffectiveConfig,
-    messages: list[PromptMessage],
     answer: Answer,
     emit: Emit,
-) -> None:
-    """Stream the model's reply into the answer, without citations of sources that were not given."""
+    messages: Sequence[PromptMessage],
+    tools: tuple[Mapping[str, Any], ...] = (),
+) -> Reply:
+    """Stream one reply of the model into the answer, without citations of sources that were not given."""
     answer.source, answer.model = AnswerSource.LLM, config.llm_model or llm.default_model
     answer.llm_calls += 1
     citations = CitationFilter({source["n"] for source in answer.sources})
@@ -392,8 +380,10 @@ async def _generate(
         model=config.llm_model,
         temperature=config.temperature,
         max_tokens=config.max_answer_tokens,
+        tools=tools,
     )
     pieces: list[str] = []
+    reply = Reply(text="", model=answer.model)
     try:
         async with aclosing(llm.stream(messages, options)) as stream:
             async for chunk in stream:
@@ -401,19 +391,16 @@ async def _generate(
                     pieces.append(text)
                     await emit(Delta(text))
                 if chunk.final is not None:
-                    answer.model = chunk.final.model
-                    answer.prompt_tokens = chunk.final.usage.prompt_tokens
-                    answer.completion_tokens = chunk.final.usage.completion_tokens
+                    reply = chunk.final
+                    answer.model = reply.model
+                    answer.prompt_tokens += reply.usage.prompt_tokens
+                    answer.completion_tokens += reply.usage.completion_tokens
     finally:
         if tail := citations.flush():
             pieces.append(tail)
             await emit(Delta(tail))
         answer.text = "".join(pieces)
-
-
-async def _emit_whole(text: str, answer: Answer, emit: Emit) -> None:
-    answer.text = text
-    await emit(Delta(text))
+    return reply
 
 
 async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
@@ -443,7 +430,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         return
     await emit(
         Done(
-            status="interrupted" if result.status is TurnStatus.INTERRUPTED else "done",
+            status=ENDS[result.status],
             answer_source=answer.source,
             model=answer.model,
             message_id=message_id,

@@ -13,6 +13,16 @@ urlpatterns = [
     path("d/<slug:slug>/", views.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
     path("api/", include(router.urls)),
+    path(
+        "api/ui/chat-sessions/<uuid:conversation_id>/messages",
+        api.SessionMessagesView.as_view(),
+        name="chat-session-messages",
+    ),
+    path(
+        "api/ui/chat-sessions/<uuid:conversation_id>/messages/batch",
+        api.BatchView.as_view(),
+        name="chat-session-batch",
+    ),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
 ]

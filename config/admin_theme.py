@@ -84,6 +84,35 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        _("Outils"),
+        (
+            Entry(
+                _("Outils"),
+                "construction",
+                "tools_registry_tooloverride",
+                "tools_registry.view_tooloverride",
+            ),
+            Entry(
+                _("Sources d’outils"),
+                "hub",
+                "tools_registry_toolsource",
+                "tools_registry.view_toolsource",
+            ),
+            Entry(
+                _("Outils distants"),
+                "cloud",
+                "tools_registry_remotetool",
+                "tools_registry.view_remotetool",
+            ),
+            Entry(
+                _("Questions étiquetées"),
+                "rule",
+                "tools_registry_labelledquestion",
+                "tools_registry.view_labelledquestion",
+            ),
+        ),
+    ),
+    (
         _("Conversations"),
         (
             Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),
@@ -95,6 +124,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Utilisateurs"), "person", "auth_user", "auth.view_user"),
             Entry(_("Groupes"), "group", "auth_group", "auth.view_group"),
+            Entry(_("Jetons de service"), "key", "chat_servicetoken", "chat.view_servicetoken"),
         ),
     ),
 )

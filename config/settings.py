@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "agents",
     "knowledge",
     "faqs",
+    "tools_registry",
     "chat",
 ]
 
@@ -281,6 +282,36 @@ UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
 UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)
 #: Questions of a group that one replay asks again.
 UNANSWERED_REPLAY_QUESTIONS = env.int("UNANSWERED_REPLAY_QUESTIONS", default=20)
+# --- Tools: backends and bounds --------------------------------------------------------------------------------------
+
+TOOL_SELECTORS: dict[str, dict[str, object]] = {
+    "direct": {"BACKEND": "tools_registry.selection.direct.DirectToolSelector"},
+    "local": {"BACKEND": "tools_registry.selection.local.LocalToolSelector"},
+    "external": {"BACKEND": "tools_registry.selection.external.ExternalToolSelector"},
+}
+#: Tools of one round that run at the same time, and how long one may take unless it says so itself.
+TOOL_PARALLEL_CALLS = env.int("TOOL_PARALLEL_CALLS", default=4)
+TOOL_TIMEOUT_SECONDS = env.float("TOOL_TIMEOUT_SECONDS", default=20.0)
+TOOL_MAX_ARGUMENT_CHARACTERS = env.int("TOOL_MAX_ARGUMENT_CHARACTERS", default=20_000)
+TOOL_MAX_RESULT_CHARACTERS = env.int("TOOL_MAX_RESULT_CHARACTERS", default=20_000)
+#: So many failures in a row suspend a tool for so long, in each process.
+TOOL_BREAKER_FAILURES = env.int("TOOL_BREAKER_FAILURES", default=5)
+TOOL_BREAKER_SECONDS = env.float("TOOL_BREAKER_SECONDS", default=30.0)
+#: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x", "-a"]}.
+MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
+#: Hosts (with their port if it is not the usual one) that tools may reach although their address is internal.
+TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
+#: The longest answer of a remote tool or document that is read, in bytes.
+TOOL_MAX_RESPONSE_BYTES = env.int("TOOL_MAX_RESPONSE_BYTES", default=2_000_000)
+#: Where a conversation is handed over to a person; empty, that tool is not offered.
+HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
+HANDOVERS_PER_DAY = env.int("HANDOVERS_PER_DAY", default=3)
+
+# --- Mail ------------------------------------------------------------------------------------------------------------
+
+vars().update(env.email("EMAIL_URL", default="consolemail://"))
+EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT_SECONDS", default=10)
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost")
 
 # --- Chat: bounds ----------------------------------------------------------------------------------------------------
 
@@ -289,6 +320,12 @@ MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: What the batch endpoint reads of a request, and the longest result of one tool in a thread.
+MAX_BATCH_BYTES = env.int("MAX_BATCH_BYTES", default=1024 * 1024)
+TOOL_MESSAGE_MAX_CHARACTERS = env.int("TOOL_MESSAGE_MAX_CHARACTERS", default=50_000)
+#: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
+BATCH_TRIES = env.int("BATCH_TRIES", default=3)
+BATCH_RETRY_SECONDS = env.float("BATCH_RETRY_SECONDS", default=0.05)
 #: How often a reader of a turn that another process runs looks whether it has ended.
 TURN_POLL_SECONDS = 0.5
 #: Pauses between the tries to save an answer while the database is in trouble.

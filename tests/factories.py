@@ -1,6 +1,9 @@
 """Builders: plain functions that make valid rows, with what a test cares about named at the call."""
 
+import json
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +12,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.effective import EffectiveConfig, effective_config
+from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.blocks import ThreadMessage
+from chat.models import Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, Lesson, add_manual_faq
 from faqs.memory.array import current_audience
@@ -21,6 +26,7 @@ from faqs.recall import Lookup, Recall, memory_mark, recall_cached
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
+from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -201,3 +207,49 @@ def make_learned(agent: Agent | None = None, **overrides: Any) -> LearnedRespons
     sync_learned([row.pk])
     row.refresh_from_db()
     return row
+
+
+def make_batch(conversation: Conversation, *calls: str) -> list[ThreadMessage]:
+    """A block to be written: the request, and a tool message for each call."""
+    asked = tuple(RequestedCall(call, "lookup", "{}") for call in calls)
+    request = ThreadMessage(conversation.pk, Role.ASSISTANT, "", tool_calls=asked)
+    return [
+        request,
+        *(
+            ThreadMessage(
+                conversation.pk,
+                Role.TOOL,
+                json.dumps({"call": call.id}),
+                tool_call_id=call.id,
+                name=call.name,
+                success=True,
+            )
+            for call in asked
+        ),
+    ]
+
+
+def make_service_token(name: str = "") -> tuple[ServiceToken, str]:
+    """A token, and the text that opens the endpoint."""
+    return ServiceToken.issue(name or f"service-{uuid.uuid4().hex[:8]}")
+
+
+def make_tool(name: str, description: str = "A tool of the tests.", **overrides: Any) -> ToolSpec:
+    """A tool that is in no registry; it answers with its arguments."""
+    defaults: dict[str, Any] = {
+        "parameters": {"type": "object", "properties": {}},
+        "invoke": lambda arguments, _context: dict(arguments),
+    }
+    return ToolSpec(name=name, description=description, **{**defaults, **overrides})
+
+
+@contextmanager
+def declared_tools(*specs: ToolSpec) -> Iterator[None]:
+    """Tools of the code, for the time of a test."""
+    for spec in specs:
+        registry.register(spec)
+    try:
+        yield
+    finally:
+        for spec in specs:
+            registry.remove(spec.name)

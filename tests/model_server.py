@@ -35,6 +35,7 @@ _CHAT_ARGUMENTS = frozenset(
     "model messages temperature top_p n stream stream_options stop max_tokens max_completion_tokens presence_penalty "
     "frequency_penalty seed response_format tools tool_choice parallel_tool_calls user".split()
 )
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
@@ -43,6 +44,8 @@ class ModelReply:
     """One answer and its faults. Times are seconds; `…_after` counts the tokens sent before the fault."""
 
     tokens: Sequence[str] = ()
+    tool_calls: Sequence[Mapping[str, str]] = ()
+    """Each `{"id", "name", "arguments"}`; sent after the tokens, the arguments in pieces."""
     delay: float = 0.0
     interval: float = 0.0
     finish_reason: str = "stop"
@@ -138,6 +141,7 @@ def check_chat_request(body: Body, *, models: Sequence[str], refused: frozenset[
         )
     _check_numbers(body)
     _check_messages(body.get("messages"))
+    _check_tools(body)
     _check_response_format(body)
 
 
@@ -188,7 +192,41 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
         raise _Refusal(400, f"{where}: tool_calls before it lack their tool messages.", where)
     if calls and message["role"] != "assistant":
         raise _Refusal(400, f"{where}: only an assistant message has tool_calls.", where)
+    for call in calls:
+        _check_call(call, where=where)
     return {call["id"] for call in calls}
+
+
+def _check_call(call: Any, *, where: str) -> None:
+    identifier = call.get("id")
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= 40:
+        raise _Refusal(400, f"{where}.tool_calls.id must be a string of 1 to 40 characters.", where)
+    function = call.get("function") or {}
+    if call.get("type") != "function" or not _NAME.fullmatch(str(function.get("name"))):
+        raise _Refusal(400, f"{where}.tool_calls: expected a function with a valid name.", where)
+    try:
+        parsed = json.loads(str(function.get("arguments")))
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise _Refusal(400, f"{where}.tool_calls: arguments must be a JSON object as text.", where)
+
+
+def _check_tools(body: Body) -> None:
+    if "tools" not in body:
+        return
+    tools = body["tools"]
+    if not isinstance(tools, list) or not 0 < len(tools) <= 128:
+        raise _Refusal(400, "'tools' must be an array of 1 to 128 tools.", "tools")
+    names = set()
+    for tool in tools:
+        function = tool.get("function") or {}
+        name = str(function.get("name"))
+        if tool.get("type") != "function" or not _NAME.fullmatch(name) or name in names:
+            raise _Refusal(400, "'tools' must be functions with valid, distinct names.", "tools")
+        if (function.get("parameters") or {"type": "object"}).get("type") != "object":
+            raise _Refusal(400, f"Invalid schema for function '{name}'.", "tools")
+        names.add(name)
 
 
 def _check_response_format(body: Body) -> None:
@@ -246,8 +284,14 @@ def _usage(body: Body, reply: ModelReply) -> dict[str, int]:
 
 
 def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
-    message = {"role": "assistant", "content": "".join(reply.tokens)}
-    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(reply.tokens)}
+    if reply.tool_calls:
+        message["content"] = message["content"] or None
+        message["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": _function(call)}
+            for call in reply.tool_calls
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -256,6 +300,30 @@ def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
         "choices": [choice],
         "usage": _usage(body, reply),
     }
+
+
+def _function(call: Mapping[str, str]) -> dict[str, str]:
+    return {"name": call["name"], "arguments": call["arguments"]}
+
+
+def _finish_reason(reply: ModelReply) -> str:
+    return "tool_calls" if reply.tool_calls else reply.finish_reason
+
+
+def _call_deltas(reply: ModelReply) -> Iterable[str]:
+    """The calls as the real server streams them: id and name first, then the arguments in pieces."""
+    for index, call in enumerate(reply.tool_calls):
+        opening = {
+            "index": index,
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": ""},
+        }
+        yield json.dumps({"tool_calls": [opening]})
+        text = call["arguments"]
+        for start in range(0, len(text), 7):
+            piece = {"index": index, "function": {"arguments": text[start : start + 7]}}
+            yield json.dumps({"tool_calls": [piece]}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +361,10 @@ def _stream_steps(body: Body, reply: ModelReply) -> Iterable[_Step]:
     if (fault := _fault(reply, len(reply.tokens))) is not None:
         yield fault
         return
-    choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reply.finish_reason}
+    for delta in _call_deltas(reply):
+        yield _Step(_event(reply, f"{before}{delta}{after}"))
+    ending = _finish_reason(reply)
+    choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": ending}
     yield _Step(_event(reply, json.dumps({**head, "choices": [choice]})))
     if (body.get("stream_options") or {}).get("include_usage"):
         last = {**head, "choices": [], "usage": _usage(body, reply)}

@@ -1,1 +1,5 @@
-"""What the model may call. Empty until the tool loop exists; the import contracts already hold it."""
+"""What the model may call: tools, the catalogue with its wall of rights, selection, and execution.
+
+Public: `tool`, `catalog`, `selection`, `execution`, `usage`, `exceptions`. The loop that calls a model lives in `chat`, which
+this app never imports; tools that need it are declared in `chat/tools.py`.
+"""

@@ -5,32 +5,55 @@ retries: a caller must not retry. Errors are `LLMError` subclasses only. A strea
 raises `LLMResponseError`, so a cut answer is never taken for a whole one.
 """
 
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """A tool that a model asks for. `arguments` is the text it wrote: JSON as a rule, and never to be trusted."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def as_json(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
+    """One message to a model. `conversation_id` says whose it is, for the check before a call; it is never sent."""
+
     role: Role
     content: str
+    tool_calls: tuple[RequestedCall, ...] = ()
+    tool_call_id: str = ""
+    conversation_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """`model` empty: the backend's configured model. `json_object`: ask the server for a JSON object."""
+    """`model` empty: the backend's configured model. `json_object`: ask the server for a JSON object.
+
+    `tools` are function definitions as model APIs want them; only where the backend `supports_tools`.
+    """
 
     model: str = ""
     temperature: float = 0.2
     max_tokens: int = 1024
     json_object: bool = False
+    tools: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +68,7 @@ class Reply:
     model: str
     usage: Usage = Usage()
     finish_reason: str = "stop"
+    tool_calls: tuple[RequestedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +80,9 @@ class StreamChunk:
 
 
 class LanguageModel(ABC):
+    #: Whether `GenerationOptions.tools` reaches the model.
+    supports_tools: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def default_model(self) -> str:

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -30,6 +30,7 @@ from agents.llm.base import (
     LanguageModel,
     PromptMessage,
     Reply,
+    RequestedCall,
     StreamChunk,
     Usage,
 )
@@ -53,15 +54,21 @@ _DRAIN_SECONDS = 0.25
 _DEFAULT_BASE_URL = "https://api.openai.com/v1"
 _TRANSIENT = re.compile(r"rate.?limit|server.?error|overload|unavailable|timeout|capacity", re.I)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+#: More calls or longer arguments than these are a runaway model; the decoder's memory is bounded by them.
+_MAX_TOOL_CALLS = 128
+_MAX_ARGUMENT_CHARACTERS = 1024 * 1024
 #: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
 _ADAPTATIONS: Mapping[str, str | None] = {
     "stream_options": None,
     "temperature": None,
     "max_tokens": "max_completion_tokens",
+    "tools": None,
 }
 
 
 class OpenAILanguageModel(LanguageModel):
+    supports_tools: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
@@ -167,12 +174,14 @@ class OpenAILanguageModel(LanguageModel):
     ) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": options.model or self._model,
-            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "messages": [_wire_message(message) for message in messages],
             "temperature": options.temperature,
             "max_tokens": options.max_tokens,
         }
         if options.json_object:
             request["response_format"] = {"type": "json_object"}
+        if options.tools:
+            request["tools"] = list(options.tools)
         if stream:
             request |= {"stream": True, "stream_options": {"include_usage": True}}
         for name in refused & request.keys():
@@ -286,6 +295,7 @@ class StreamDecoder:
         self._model = model
         self._usage = Usage()
         self._finish_reason = ""
+        self._calls = _CallAssembler()
         self.is_done = False
 
     @property
@@ -318,6 +328,7 @@ class StreamDecoder:
             model=self._model,
             usage=self._usage,
             finish_reason=self._finish_reason or "stop",
+            tool_calls=self._calls.calls(),
         )
 
     def _line(self, line: bytes) -> str:
@@ -346,6 +357,8 @@ class StreamDecoder:
             choice = choices[0]
             delta = choice.get("delta") or {}
             text = delta.get("content") or delta.get("refusal") or ""
+            if pieces := delta.get("tool_calls"):
+                self._calls.feed(pieces)
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
         except (AttributeError, LookupError, TypeError) as error:
             raise LLMResponseError("The server sent a malformed event.") from error
@@ -365,6 +378,72 @@ class StreamDecoder:
             text = text.replace("\0", "")
         self._texts.append(text)
         return text
+
+
+class _CallAssembler:
+    """Tool calls from the pieces of a stream, in the order in which they began.
+
+    Servers differ: a piece continues the call of its `index`; one that brings another id begins a call, also where
+    the server numbers every call 0 or does not number them.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[dict[str, str]] = []
+        self._by_index: dict[int, dict[str, str]] = {}
+
+    def feed(self, pieces: Any) -> None:
+        """Add the `tool_calls` of one delta; anything but a list of objects is a `TypeError` or `AttributeError`."""
+        if not isinstance(pieces, list):
+            raise TypeError("tool_calls is not a list")
+        for piece in pieces:
+            function = piece.get("function") or {}
+            name = str(function.get("name") or "")
+            call = self._call(piece.get("index"), str(piece.get("id") or ""), name)
+            call["name"] = call["name"] or name
+            call["arguments"] += _argument_text(function.get("arguments"))
+            if len(call["arguments"]) > _MAX_ARGUMENT_CHARACTERS:
+                raise LLMResponseError("The server sent oversized tool arguments.")
+
+    def calls(self) -> tuple[RequestedCall, ...]:
+        return tuple(
+            RequestedCall(
+                id=_storable(call["id"]),
+                name=_storable(call["name"]),
+                arguments=_storable(call["arguments"]).replace("\0", ""),
+            )
+            for call in self._calls
+        )
+
+    def _call(self, index: Any, identifier: str, name: str) -> dict[str, str]:
+        number = index if isinstance(index, int) else 0
+        known = self._by_index.get(number)
+        begins = not isinstance(index, int) and not identifier and bool(name)
+        same = not identifier or identifier == (known or {}).get("id", identifier)
+        if known is not None and same and not begins:
+            known["id"] = known["id"] or identifier
+            return known
+        if len(self._calls) >= _MAX_TOOL_CALLS:
+            raise LLMResponseError("The server asked for too many tool calls.")
+        call = self._by_index[number] = {"id": identifier, "name": "", "arguments": ""}
+        self._calls.append(call)
+        return call
+
+
+def _argument_text(arguments: Any) -> str:
+    """The arguments as text; some servers send the object itself."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _wire_message(message: PromptMessage) -> dict[str, Any]:
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [call.as_json() for call in message.tool_calls]
+    if message.role == "tool":
+        wire["tool_call_id"] = message.tool_call_id
+    return wire
 
 
 def _storable(text: str) -> str:
@@ -431,6 +510,9 @@ def _reply_from_completion(body: bytes, *, model: str) -> Reply:
         choice = completion["choices"][0]
         message = choice["message"]
         text = message.get("content") or message.get("refusal") or ""
+        calls = _CallAssembler()
+        for number, piece in enumerate(message.get("tool_calls") or []):
+            calls.feed([{**piece, "index": number}])
         finish_reason = choice.get("finish_reason") or "stop"
     except (AttributeError, LookupError, TypeError) as error:
         raise LLMResponseError("The server's reply has no message.") from error
@@ -441,6 +523,7 @@ def _reply_from_completion(body: bytes, *, model: str) -> Reply:
         model=completion.get("model") or model,
         usage=_usage(completion.get("usage")),
         finish_reason=finish_reason,
+        tool_calls=calls.calls(),
     )
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agents.exceptions import LLMError
 from agents.llm.base import (
@@ -16,6 +17,7 @@ from agents.llm.base import (
     LanguageModel,
     PromptMessage,
     Reply,
+    RequestedCall,
     StreamChunk,
     Usage,
 )
@@ -30,6 +32,7 @@ class ScriptedReply:
     interval: float = 0.0
     finish_reason: str = "stop"
     usage: Usage | None = None
+    tool_calls: Sequence[RequestedCall] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class ScriptedCall:
 
 
 class ScriptedLLM(LanguageModel):
+    supports_tools: ClassVar[bool] = True
+
     def __init__(
         self,
         replies: Iterable[str | Sequence[str] | LLMError | ScriptedReply] = (),
@@ -114,6 +119,7 @@ class ScriptedLLM(LanguageModel):
             model=options.model or self._model,
             usage=scripted.usage or Usage(prompt, len(scripted.pieces)),
             finish_reason=scripted.finish_reason,
+            tool_calls=tuple(scripted.tool_calls),
         )
 
 

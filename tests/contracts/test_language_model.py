@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk
+from agents.llm.base import (
+    GenerationOptions,
+    LanguageModel,
+    PromptMessage,
+    Reply,
+    RequestedCall,
+    StreamChunk,
+)
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from tests.model_server import ModelReply, ModelServer
@@ -38,6 +45,7 @@ class Stage:
 
     model: LanguageModel
     say: Callable[[Sequence[str]], None]
+    call_tools: Callable[[Sequence[str], Sequence[RequestedCall]], None]
     fail: Callable[[type[LLMError]], None]
     calls: Callable[[], int]
 
@@ -53,15 +61,23 @@ class Stage:
 
         return asyncio.run(told())
 
-    def stream(self) -> list[StreamChunk]:
+    def stream(
+        self,
+        messages: Sequence[PromptMessage] = MESSAGES,
+        options: GenerationOptions = OPTIONS,
+    ) -> list[StreamChunk]:
         async def story() -> list[StreamChunk]:
-            return [chunk async for chunk in self.model.stream(MESSAGES, OPTIONS)]
+            return [chunk async for chunk in self.model.stream(messages, options)]
 
         chunks: list[StreamChunk] = self.run(story)
         return chunks
 
-    def complete(self) -> Reply:
-        return self.model.complete(MESSAGES, OPTIONS)
+    def complete(self, options: GenerationOptions = OPTIONS) -> Reply:
+        return self.model.complete(MESSAGES, options)
+
+
+def _declared(call: RequestedCall) -> dict[str, str]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 @pytest.fixture(params=["scripted", "openai"])
@@ -71,6 +87,9 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield Stage(
             model=llm,
             say=lambda pieces: llm.script(ScriptedReply(pieces=pieces, interval=0.001)),
+            call_tools=lambda pieces, calls: llm.script(
+                ScriptedReply(pieces=pieces, tool_calls=calls, finish_reason="tool_calls")
+            ),
             fail=lambda kind: llm.script(kind("declared")),
             calls=lambda: len(llm.calls),
         )
@@ -82,6 +101,9 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield Stage(
             model=model,
             say=lambda pieces: server.script(ModelReply(tokens=pieces, interval=0.001)),
+            call_tools=lambda pieces, calls: server.script(
+                ModelReply(tokens=pieces, tool_calls=[_declared(call) for call in calls])
+            ),
             fail=lambda kind: server.script(FAULTS[kind]),
             calls=lambda: len(server.calls),
         )
@@ -108,6 +130,30 @@ def test_complete_gives_the_same_reply_as_the_stream(stage: Stage) -> None:
     stage.say(["É", "t", "é 🎉"])
     stage.say(["É", "t", "é 🎉"])
     assert stage.complete() == stage.stream()[-1].final
+
+
+def test_tools_are_asked_for_in_streamed_and_whole_replies(stage: Stage) -> None:
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
+    function = {"name": "weather", "description": "Weather of a city.", "parameters": parameters}
+    options = GenerationOptions(tools=({"type": "function", "function": function},))
+    calls = [
+        RequestedCall("call_1", "weather", '{"city": "Évry"}'),
+        RequestedCall("call_2", "weather", "{}"),
+    ]
+    assert stage.model.supports_tools
+    stage.call_tools(["Je regarde."], calls)
+    stage.call_tools(["Je regarde."], calls)
+    final = stage.stream(options=options)[-1].final
+    assert final == stage.complete(options)
+    assert final is not None
+    assert (final.text, list(final.tool_calls)) == ("Je regarde.", calls)
+    stage.say(["Il pleut."])
+    block = [
+        PromptMessage("assistant", final.text, tool_calls=final.tool_calls),
+        PromptMessage("tool", '{"rain": true}', tool_call_id="call_1"),
+        PromptMessage("tool", '{"rain": true}', tool_call_id="call_2"),
+    ]
+    assert stage.stream([*MESSAGES, *block], options)[-1].final is not None
 
 
 def test_an_empty_reply_is_a_reply(stage: Stage) -> None:
@@ -196,3 +242,37 @@ def test_warm_up_and_check_reach_nobody(stage: Stage) -> None:
     stage.model.warm_up()
     assert stage.model.check() == []
     assert stage.calls() == 0
+
+
+def test_server_refuses_threads_that_the_real_one_refuses() -> None:
+    call = RequestedCall("call_1", "weather", "{}")
+    asked = PromptMessage("assistant", "", tool_calls=(call,))
+    answered = PromptMessage("tool", "{}", tool_call_id="call_1")
+    broken = [
+        [*MESSAGES, asked],
+        [*MESSAGES, answered],
+        [*MESSAGES, asked, MESSAGES[1], answered],
+        [*MESSAGES, asked, answered, answered],
+        [
+            *MESSAGES,
+            PromptMessage("assistant", "", (RequestedCall("c", "weather", "{"),)),
+            answered,
+        ],
+        [*MESSAGES, PromptMessage("assistant", "", (RequestedCall("c", "a b", "{}"),)), answered],
+    ]
+    with ModelServer() as server:
+        model = OpenAILanguageModel(base_url=server.base_url, model="m", max_retries=0)
+        for messages in broken:
+            with pytest.raises(LLMResponseError):
+                model.complete(messages, OPTIONS)
+        assert [call.status for call in server.calls] == [400] * len(broken)
+
+
+def test_model_without_tools_answers_without_them() -> None:
+    function = {"name": "weather", "parameters": {"type": "object"}}
+    options = GenerationOptions(tools=({"type": "function", "function": function},))
+    with ModelServer(refused={"tools"}) as server:
+        model = OpenAILanguageModel(base_url=server.base_url, model="m", max_retries=0)
+        server.script(ModelReply(tokens=["Bonjour."]))
+        assert model.complete(MESSAGES, options).text == "Bonjour."
+        assert [call.status for call in server.calls] == [400, 200]

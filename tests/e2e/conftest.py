@@ -1,7 +1,7 @@
 """A whole site for a browser: its own data folder, a seeded agent, a scripted model server, `serve`, and Chromium.
 
 Everything is started once a session and on loopback; each test gets a browser context of its own, so a visitor of its
-own. The site runs the production settings, in a process of its own.
+own. The site runs the production settings and two tools of the tests, in a process of its own.
 """
 
 import os
@@ -93,7 +93,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
     with ModelServer() as model:
         environment = {
             **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.e2e.site_settings",
             "DATA_DIR": str(folder / "data"),
             "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
             "OPENAI_BASE_URL": model.base_url,

@@ -17,6 +17,7 @@ export class Connection {
     this.url = `${scheme}://${location.host}${config.urls.socket.replace("{id}", conversationId)}`;
     this.handlers = handlers;
     this.turn = null;
+    this.decisions = [];
     this.retries = 0;
     this.closed = false;
     this.onOnline = () => { if (this.turn) this.reconnect(); };
@@ -31,6 +32,15 @@ export class Connection {
   resume(turnId) {
     this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false };
     this.open();
+  }
+
+  /** Send what the reader decided of a tool. After the last decision (`isLast`) the turn goes on, told from its start. */
+  decide(turnId, toolCallId, isApproved, isLast) {
+    this.decisions.push({ type: isApproved ? "approve" : "deny", turnId, toolCallId });
+    if (isLast) this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false };
+    if (this.socket?.readyState !== WebSocket.OPEN) { this.open(); return; }
+    this.sendDecisions();
+    if (isLast) this.watch();
   }
 
   /** Stop the running turn. Returns false when the question never left this page: the caller takes it back. */
@@ -67,7 +77,7 @@ export class Connection {
     if (this.socket?.readyState === WebSocket.CONNECTING) return;
     clearTimeout(this.retry);
     const socket = this.socket = new WebSocket(this.url);
-    socket.onopen = () => this.sendTurn();
+    socket.onopen = () => { this.sendDecisions(); this.sendTurn(); };
     socket.onmessage = (message) => this.receive(message.data);
     socket.onclose = (event) => this.lost(event.code);
   }
@@ -81,6 +91,10 @@ export class Connection {
 
   send(frame) {
     this.socket.send(JSON.stringify(frame));
+  }
+
+  sendDecisions() {
+    for (const decision of this.decisions.splice(0)) this.send(decision);
   }
 
   sendTurn() {

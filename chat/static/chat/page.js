@@ -20,7 +20,7 @@ let exchange = null;
 let opening = 0;
 let isCreating = false;
 
-const thread = new Thread({ ask: (question) => ask(question), edit: (question) => composer.restore(question) });
+const thread = new Thread({ ask: (question) => ask(question), edit: (question) => composer.restore(question), decide });
 const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop });
 const conversations = new Conversations({
   open: (id) => open(id),
@@ -160,7 +160,8 @@ function receive(frame, turn) {
     case "meta": return started(frame);
     case "delta": return exchange?.addText(frame.text);
     case "sources": return exchange?.setSources(frame.sources);
-    case "done": return finished(frame);
+    case "tool": return exchange?.setTool(frame);
+    case "done": return frame.status === "awaiting_approval" ? paused() : finished(frame);
     case "error": return failed(frame, turn);
     default: return undefined;
   }
@@ -189,6 +190,19 @@ function finished(frame) {
   exchange.finish(frame);
   thread.grown();
   announce(say("answerReady", { text: exchange.prose.textContent }));
+}
+
+/** A tool waits for the reader; asking something else is a refusal, so the field is free. */
+function paused() {
+  composer.setRunning(false);
+  exchange?.pause();
+  announce(say("tool.pause"));
+}
+
+function decide(decided, toolCallId, isApproved, isLast) {
+  if (!connection) return;
+  if (isLast) { exchange = decided; composer.setRunning(true); }
+  connection.decide(decided.turnId, toolCallId, isApproved, isLast);
 }
 
 function failed(frame, turn) {

@@ -7,12 +7,13 @@ import { openPassage } from "./passage.js";
 
 const NEAR_BOTTOM = 60;
 const PROVENANCE = {
-  memory_guard: "seal", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence",
+  memory_guard: "seal", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
 };
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
+const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
-  /** `handlers`: ask(question), edit(question). */
+  /** `handlers`: ask(question), edit(question), decide(exchange, toolCallId, isApproved, isLast). */
   constructor(question, handlers) {
     this.question = question;
     this.handlers = handlers;
@@ -22,9 +23,11 @@ export class Exchange {
     this.pieces = 0;
     this.prose = el("div", { class: "prose" });
     this.streamed = new StreamedMarkdown(this.prose);
+    this.tools = new Map();
+    this.toolList = el("ul", { class: "tools", hidden: true, "aria-live": "polite", "aria-label": say("tools") });
     this.sourceList = el("div", { class: "sources", hidden: true });
     this.foot = el("footer", { class: "answer-foot" });
-    this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, say("answer")), this.prose, this.sourceList, this.foot);
+    this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, say("answer")), this.toolList, this.prose, this.sourceList, this.foot);
     this.element = el("article", { class: "exchange" }, this.questionElement(), this.body);
   }
 
@@ -44,6 +47,9 @@ export class Exchange {
     this.sources = [];
     this.isOver = false;
     this.sourceList.hidden = true;
+    this.tools.clear();
+    this.toolList.replaceChildren();
+    this.toolList.hidden = true;
     this.foot.replaceChildren();
     this.prose.classList.remove("streaming");
     this.prose.replaceChildren(el("p", { class: "waiting" }, el("i", {}, el("b")), el("span", {}, say("searching"))));
@@ -61,6 +67,39 @@ export class Exchange {
     this.pieces += 1;
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => { this.frame = null; if (!this.isOver) this.draw(); });
+  }
+
+  /** One line a tool, from its start to its end; `tool` is {toolCallId, name, status, relanceIndex, durationMs, arguments}. */
+  setTool(tool) {
+    const key = `${tool.relanceIndex} ${tool.toolCallId}`;
+    const line = this.tools.get(key) ?? el("li");
+    line.className = `tool ${tool.status}`;
+    line.replaceChildren(icon(TOOL_ICONS[tool.status] ?? "gear"), el("span", {}, toolText(tool)));
+    if (tool.status === "awaiting") line.append(this.approval(tool, line));
+    if (!this.tools.has(key)) { this.tools.set(key, line); this.toolList.append(line); }
+    this.toolList.hidden = false;
+  }
+
+  /** What the tool would be given, and the two answers. */
+  approval(tool, line) {
+    const decide = (isApproved) => {
+      line.classList.remove("awaiting");
+      line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, say(isApproved ? "tool.approved" : "tool.denied", { name: tool.name })));
+      const isLast = !this.toolList.querySelector(".awaiting");
+      this.handlers.decide(this, tool.toolCallId, isApproved, isLast);
+    };
+    return el("div", { class: "approval", role: "group", "aria-label": say("tool.awaiting", { name: tool.name }) },
+      el("code", {}, tool.arguments),
+      action("check", say("tool.approve"), () => decide(true)),
+      action("close", say("tool.deny"), () => decide(false)));
+  }
+
+  /** The turn waits for the reader: the requests for approval stand, and what was written so far. */
+  pause() {
+    this.end();
+    if (this.text.trim()) this.draw(); else this.prose.replaceChildren();
+    this.prose.classList.remove("streaming");
+    this.toolList.querySelector("button")?.focus();
   }
 
   draw() {
@@ -158,6 +197,12 @@ export class Exchange {
     });
     return button;
   }
+}
+
+function toolText(tool) {
+  const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
+  const text = say(`tool.${tool.status}`, { name: tool.name });
+  return seconds && tool.status === "done" ? `${text} (${say("tool.seconds", { seconds })})` : text;
 }
 
 function action(iconName, text, onclick, hint = null) {

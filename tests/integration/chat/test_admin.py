@@ -1,11 +1,13 @@
 """The admin of conversations and turns."""
 
+import uuid
 from typing import Any
 
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Message, Role, Turn
+from chat.models import AnswerSource, Conversation, Message, Role, ServiceToken, Turn
+from chat.thread import append_batch
 from knowledge.models import Chunk, Document
 from tests.admin_pages import (
     client_of,
@@ -13,7 +15,14 @@ from tests.admin_pages import (
     queries_with_one_and_ten_rows,
     superuser_client,
 )
-from tests.factories import make_agent, make_conversation, make_deployment, make_exchange
+from tests.factories import (
+    make_agent,
+    make_batch,
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_service_token,
+)
 
 TRACE = [
     {
@@ -171,3 +180,41 @@ class WhyPageTest(TestCase):
         page = self.page(turn)
         self.assertContains(page, "Aucune étape")
         self.assertContains(page, "ne cite aucune source")
+
+
+class ToolsTest(TestCase):
+    def test_the_thread_shows_which_tools_were_asked_for_and_what_they_said(self) -> None:
+        turn = make_answered(rounds=1, stop_reason="answered", efficiency=95.0)
+        append_batch(
+            turn.conversation_id,
+            make_batch(turn.conversation, "a"),
+            operation_id=uuid.uuid4(),
+            round_index=0,
+            expected_version=None,
+            max_tool_calls=10,
+        )
+        client = client_of(make_staff("chat.view_turn"))
+        shown = client.get(admin_url(Conversation, "change", turn.conversation_id)).content.decode()
+        assert "Outils demandés : lookup" in shown
+        assert "{&quot;call&quot;: &quot;a&quot;}" in shown
+        told = client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        assert "Réponse donnée · relances : 1 · efficacité : 95 % (Excellent)" in told
+
+
+class ServiceTokenTest(TestCase):
+    def test_tokens_are_listed_limited_and_revoked_and_never_shown(self) -> None:
+        token, secret = make_service_token("site")
+        client = superuser_client()
+        pages = [
+            admin_url(ServiceToken, "changelist"),
+            admin_url(ServiceToken, "change", token.pk),
+        ]
+        for page in pages:
+            response = client.get(page)
+            assert response.status_code == 200
+            assert secret not in response.content.decode()
+            assert token.token_hash not in response.content.decode()
+        assert client.get(admin_url(ServiceToken, "add")).status_code == 403
+        client.post(pages[0], {"action": "revoke", "_selected_action": [token.pk]})
+        token.refresh_from_db()
+        assert token.is_revoked

@@ -3,9 +3,10 @@
 from django.test import TestCase, override_settings
 
 from agents.bridges import in_database
+from chat.answering import MEMORY_MODEL
 from chat.models import AnswerSource, Message, MessageType, Role
 from chat.protocol import Sources
-from chat.turn import MEMORY_MODEL, TurnRequest, run_turn
+from chat.turn import TurnRequest, run_turn
 from faqs.models import CachedResponse, EntryStatus
 from knowledge.models import Chunk
 from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of

@@ -14,10 +14,11 @@ from agents.exceptions import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.llm.scripted import ScriptedLLM
 from agents.models import Deployment
+from chat.answering import DIRECT_MODEL
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.thread import claim_turn
-from chat.turn import DIRECT_MODEL, TurnRequest, TurnResult, run_turn
+from chat.turn import TurnRequest, TurnResult, run_turn
 from knowledge.models import Chunk
 from tests.factories import (
     make_agent,
@@ -166,6 +167,7 @@ class PathTests(TestCase):
             assert done.message_id is not None
             message = await Message.objects.select_related("turn").aget(pk=done.message_id)
             assert (message.role, message.content) == (Role.ASSISTANT, result.answer.text)
+            assert message.turn is not None
             assert message.turn.status == TurnStatus.DONE
             assert [line["step"] for line in message.turn.trace][-1] == "save"
 

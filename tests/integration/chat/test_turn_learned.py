@@ -8,9 +8,10 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.bridges import in_database
 from agents.models import Deployment
+from chat.answering import DIRECT_MODEL
 from chat.models import AnswerSource, Turn
 from chat.prompting import direct_text
-from chat.turn import DIRECT_MODEL, TurnRequest, run_turn
+from chat.turn import TurnRequest, run_turn
 from faqs.learning import set_status
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.recall import recall_learned

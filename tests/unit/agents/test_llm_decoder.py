@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.exceptions import LLMError, LLMResponseError, LLMUnavailableError
+from agents.llm.base import RequestedCall
 from agents.llm.openai import StreamDecoder
 
 pytestmark = pytest.mark.unit
@@ -117,3 +118,67 @@ def test_an_endless_line_is_refused() -> None:
 def test_a_malformed_or_error_event_raises(payload: bytes, kind: type[LLMError]) -> None:
     with pytest.raises(kind):
         decode(b"data: " + payload + b"\n\n")
+
+
+CALLS = st.lists(
+    st.builds(
+        RequestedCall,
+        id=st.just(""),
+        name=st.from_regex(r"[a-z_]{1,12}", fullmatch=True),
+        arguments=st.dictionaries(st.text("abé", max_size=3), st.integers()).map(json.dumps),
+    ),
+    max_size=5,
+).map(lambda calls: [RequestedCall(f"call_{n}", c.name, c.arguments) for n, c in enumerate(calls)])
+
+
+def call_event(*pieces: dict[str, object]) -> bytes:
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": list(pieces)}}]}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+def calls_of(*events: bytes) -> list[RequestedCall]:
+    decoder, _text = decode(*events, b"data: [DONE]\n\n")
+    return list(decoder.reply().tool_calls)
+
+
+@given(calls=CALLS, cuts=st.lists(st.integers(0, 3_000)), size=st.integers(1, 9))
+def test_any_cut_of_the_bytes_gives_the_same_tool_calls(
+    calls: list[RequestedCall], cuts: list[int], size: int
+) -> None:
+    body = b""
+    for index, call in enumerate(calls):
+        head = {"name": call.name, "arguments": ""}
+        body += call_event({"index": index, "id": call.id, "type": "function", "function": head})
+        for start in range(0, len(call.arguments), size):
+            piece = {"arguments": call.arguments[start : start + size]}
+            body += call_event({"index": index, "function": piece})
+    edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    pieces = [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    assert calls_of(*pieces) == calls
+
+
+def test_calls_that_a_server_numbers_alike_or_not_at_all_stay_apart() -> None:
+    def whole(name: str, **head: object) -> dict[str, object]:
+        return {**head, "function": {"name": name, "arguments": {"x": 1}}}
+
+    same_index = calls_of(
+        call_event(whole("a", index=0, id="1")), call_event(whole("b", index=0, id="2"))
+    )
+    assert [(call.id, call.name) for call in same_index] == [("1", "a"), ("2", "b")]
+    bare = calls_of(call_event(whole("a"), whole("b")))
+    assert [(call.name, call.arguments) for call in bare] == [("a", '{"x": 1}'), ("b", '{"x": 1}')]
+
+
+@pytest.mark.parametrize(
+    "pieces", ["no list", [3], [{"function": "f"}], [{"index": n} for n in range(200)]]
+)
+def test_malformed_tool_calls_are_an_error_of_ours(pieces: object) -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]}
+    with pytest.raises(LLMResponseError):
+        decode(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+
+def test_oversized_arguments_are_an_error_of_ours() -> None:
+    head = {"index": 0, "id": "1", "function": {"name": "a", "arguments": "x" * 600_000}}
+    with pytest.raises(LLMResponseError, match="oversized"):
+        decode(call_event(head), call_event({**head, "id": ""}))

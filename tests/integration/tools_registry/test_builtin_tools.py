@@ -1,0 +1,124 @@
+"""The built-in tools, called as the loop calls them."""
+
+import json
+import uuid
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core import mail
+from django.core.cache import cache
+from django.test import TestCase, override_settings
+
+from tests.factories import make_conversation, make_library, make_user
+from tools_registry.catalog import available_tools, user_tags
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+
+
+class BuiltinToolCase(TestCase):
+    def setUp(self) -> None:
+        cache.clear()
+
+    async def call(self, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
+        tags = user_tags(None)
+        tools = await sync_to_async(available_tools)(user_tags=tags, agent_id=None)
+        call = ToolCall("c", name, json.dumps(arguments))
+        return (
+            await execute_calls(
+                [call], tools=tools, user_tags=tags, context=context, approved={"c"}
+            )
+        )[0]
+
+
+class BuiltinToolTests(BuiltinToolCase):
+    async def test_knowledge_is_searched_within_the_deployment(self) -> None:
+        library = await sync_to_async(make_library)()
+        context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
+
+        result = await self.call("search_knowledge", context, query="prix de la carte", limit=2)
+
+        found = json.loads(result.content)
+        assert result.success, result.content
+        assert 1 <= len(found) <= 2
+        assert any("12 euros" in passage["text"] for passage in found)
+
+    async def test_search_outside_a_deployment_is_refused(self) -> None:
+        result = await self.call("search_knowledge", ToolContext(), query="anything")
+
+        assert result.error == "tool_reported_error"
+
+    async def test_bounds_of_arguments_hold(self) -> None:
+        result = await self.call("search_knowledge", ToolContext(), query="anything", limit=500)
+
+        assert result.error == "invalid_tool_arguments"
+
+    async def test_date_and_time_are_those_of_the_zone(self) -> None:
+        result = await self.call(
+            "current_date_and_time", ToolContext(language="en"), time_zone="Asia/Tokyo"
+        )
+        wrong = await self.call("current_date_and_time", ToolContext(), time_zone="../etc/passwd")
+
+        assert json.loads(result.content)["now"].endswith("+09:00")
+        assert wrong.error == "tool_reported_error"
+
+    async def test_title_of_this_conversation_is_set(self) -> None:
+        conversation = await sync_to_async(make_conversation)(title="Old")
+        context = ToolContext(conversation_id=conversation.pk)
+
+        result = await self.call("set_conversation_title", context, title="  Carte\nde lecteur ")
+        await conversation.arefresh_from_db()
+
+        assert result.success
+        assert conversation.title == "Carte de lecteur"
+
+    async def test_dry_run_has_no_title_to_set(self) -> None:
+        assert not (await self.call("set_conversation_title", ToolContext(), title="x")).success
+
+
+SUMMARY = "The user lost the reader's card and wants a new one."
+
+
+@override_settings(HANDOVER_EMAILS=["desk@example.org"], HANDOVERS_PER_DAY=1)
+class HandoverTests(BuiltinToolCase):
+    async def test_person_receives_summary_and_address(self) -> None:
+        context = ToolContext(conversation_id=uuid.uuid4())
+
+        result = await self.call(
+            "hand_over_to_a_person", context, summary=SUMMARY, contact="reader@example.org"
+        )
+
+        assert result.success, result.content
+        assert mail.outbox[0].to == ["desk@example.org"]
+        assert mail.outbox[0].reply_to == ["reader@example.org"]
+        assert SUMMARY in mail.outbox[0].body
+        assert str(context.conversation_id) in mail.outbox[0].body
+
+    async def test_signed_in_user_is_answered_at_their_own_address(self) -> None:
+        user = await sync_to_async(make_user)(email="me@example.org")
+
+        await self.call("hand_over_to_a_person", ToolContext(user_id=user.pk), summary=SUMMARY)
+
+        assert mail.outbox[0].reply_to == ["me@example.org"]
+
+    async def test_without_an_address_nothing_is_sent(self) -> None:
+        for contact in ("", "nobody", "a@b.c\nBcc: x@y.z"):
+            result = await self.call(
+                "hand_over_to_a_person", ToolContext(), summary=SUMMARY, contact=contact
+            )
+            assert result.error == "tool_reported_error"
+        assert mail.outbox == []
+
+    async def test_conversation_is_handed_over_a_few_times_at_most(self) -> None:
+        context = ToolContext(conversation_id=uuid.uuid4())
+        for _ in range(2):
+            last = await self.call(
+                "hand_over_to_a_person", context, summary=SUMMARY, contact="a@example.org"
+            )
+
+        assert not last.success
+        assert len(mail.outbox) == 1
+
+    async def test_without_addresses_the_tool_is_not_offered(self) -> None:
+        with override_settings(HANDOVER_EMAILS=[]):
+            tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
+
+        assert tools.named("hand_over_to_a_person") is None

@@ -1,0 +1,157 @@
+"""Effective texts and the wall of rights (seed 003, steps 1 and risk 1)."""
+
+from django.contrib.auth.models import AnonymousUser, Group
+from django.db import transaction
+from django.test import TestCase
+
+from tests.factories import declared_tools, make_agent, make_tool, make_user
+from tools_registry.catalog import all_tools, available_tools, permitted_now, user_tags
+from tools_registry.models import ToolExample, ToolOverride
+
+VISITOR: frozenset[str] = frozenset()
+
+
+def names(tags: frozenset[str] = VISITOR, agent_id: int | None = None) -> set[str]:
+    found = {spec.name for spec in available_tools(user_tags=tags, agent_id=agent_id)}
+    return found & {"open_tool", "admin_tool", "double_tool"}
+
+
+class WallTests(TestCase):
+    """Step 1, filtering by tags."""
+
+    def setUp(self) -> None:
+        self.enterContext(
+            declared_tools(
+                make_tool("open_tool"),
+                make_tool("admin_tool", tags=frozenset({"admin"})),
+                make_tool("double_tool", tags=frozenset({"admin", "finance"})),
+            )
+        )
+
+    def test_step_1_tool_whose_tag_the_user_lacks_is_not_available(self) -> None:
+        assert names() == {"open_tool"}
+        assert names(frozenset({"admin"})) == {"open_tool", "admin_tool"}
+
+    def test_step_1_every_tag_of_a_tool_is_needed(self) -> None:
+        assert names(frozenset({"finance"})) == {"open_tool"}
+        assert names(frozenset({"admin", "finance"})) == {"open_tool", "admin_tool", "double_tool"}
+
+    def test_tags_are_the_users_groups(self) -> None:
+        user = make_user()
+        user.groups.add(Group.objects.create(name="admin"))
+
+        assert user_tags(user) == {"signed_in", "admin"}
+        assert "staff" in user_tags(make_user(is_staff=True))
+
+    def test_visitor_and_inactive_user_hold_no_tag(self) -> None:
+        inactive = make_user(is_active=False, is_superuser=True)
+
+        assert user_tags(AnonymousUser()) == user_tags(None) == user_tags(inactive) == frozenset()
+
+    def test_superuser_holds_every_tag(self) -> None:
+        assert names(user_tags(make_user(is_superuser=True))) == {
+            "open_tool",
+            "admin_tool",
+            "double_tool",
+        }
+
+    def test_tag_added_by_staff_closes_the_wall_at_once(self) -> None:
+        tools = available_tools(user_tags=VISITOR, agent_id=None)
+        ToolOverride.objects.create(tool_name="open_tool", extra_tags=["finance"])
+
+        assert tools.named("open_tool") is not None
+        assert names() == set()
+        assert permitted_now({"open_tool"}, user_tags=VISITOR, agent_id=None) == frozenset()
+        assert names(frozenset({"finance"})) == {"open_tool"}
+
+    def test_staff_cannot_take_a_tag_of_the_code_away(self) -> None:
+        ToolOverride.objects.create(tool_name="admin_tool", extra_tags=[])
+
+        assert "admin_tool" not in names()
+
+    def test_inactive_tool_is_offered_to_nobody(self) -> None:
+        ToolOverride.objects.create(tool_name="open_tool", is_active=False)
+
+        assert names() == set()
+
+    def test_tool_limited_to_agents_is_offered_by_them_only(self) -> None:
+        agent, other = make_agent(), make_agent()
+        ToolOverride.objects.create(tool_name="open_tool").agents.add(agent)
+
+        assert names(agent_id=agent.pk) == {"open_tool"}
+        assert names(agent_id=other.pk) == names(agent_id=None) == set()
+
+    def test_tool_that_is_not_configured_is_not_offered(self) -> None:
+        configured = False
+        spec = make_tool("mailer", is_available=lambda: configured)
+        with declared_tools(spec):
+            before = available_tools(user_tags=VISITOR, agent_id=None)
+            configured = True
+            after = available_tools(user_tags=VISITOR, agent_id=None)
+
+        assert before.named("mailer") is None
+        assert after.named("mailer") is spec
+
+
+class OverrideTests(TestCase):
+    """Risk 1, the global override."""
+
+    def setUp(self) -> None:
+        spec = make_tool(
+            "weather",
+            "Code's description.",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "code's city"},
+                    "days": {"type": "integer"},
+                },
+            },
+        )
+        self.enterContext(declared_tools(spec))
+
+    def test_risk_1_override_replaces_description_and_parameters(self) -> None:
+        override = ToolOverride.objects.create(
+            tool_name="weather",
+            description="Staff's description.",
+            parameters={"city": "staff's city", "unknown": "nothing", "days": " "},
+        )
+        ToolExample.objects.create(override=override, text="Will it rain?")
+
+        spec = all_tools().named("weather")
+
+        assert spec is not None
+        assert spec.description == "Staff's description."
+        assert spec.parameters["properties"] == {
+            "city": {"type": "string", "description": "staff's city"},
+            "days": {"type": "integer"},
+        }
+        assert spec.examples == ("Will it rain?",)
+
+    def test_empty_override_leaves_the_code_s_texts(self) -> None:
+        ToolOverride.objects.create(tool_name="weather")
+
+        spec = all_tools().named("weather")
+
+        assert spec is not None
+        assert spec.description == "Code's description."
+
+    def test_override_that_was_rolled_back_is_forgotten(self) -> None:
+        try:
+            with transaction.atomic():
+                ToolOverride.objects.create(tool_name="weather", description="Rolled back.")
+                inside = all_tools().named("weather")
+                raise RuntimeError
+        except RuntimeError:
+            outside = all_tools().named("weather")
+
+        assert inside is not None
+        assert outside is not None
+        assert inside.description == "Rolled back."
+        assert outside.description == "Code's description."
+
+    def test_reading_an_unchanged_catalogue_takes_one_query(self) -> None:
+        all_tools()
+
+        with self.assertNumQueries(1):
+            available_tools(user_tags=VISITOR, agent_id=None)

@@ -1,0 +1,244 @@
+"""Execution: every call ends as a result, in order; the wall stands a second time (seed 003, step 1)."""
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+from django.test import TestCase, override_settings
+
+from tests.factories import declared_tools, make_tool
+from tools_registry.breaker import breakers
+from tools_registry.exceptions import ToolFailedError
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.models import ToolOverride, ToolUsage
+from tools_registry.tool import ToolSpec
+
+VISITOR: frozenset[str] = frozenset()
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+class ExecutionCase(TestCase):
+    def setUp(self) -> None:
+        breakers.clear()
+
+    async def run_calls(
+        self, *calls: ToolCall, tools: list[ToolSpec], tags: frozenset[str] = VISITOR, **more: Any
+    ) -> list[ToolResult]:
+        with declared_tools(*tools):
+            return await execute_calls(
+                calls, tools=tools, user_tags=tags, context=ToolContext(user_id=1), **more
+            )
+
+    async def run_one(self, spec: ToolSpec, arguments: str = "{}", **more: Any) -> ToolResult:
+        call = ToolCall("c1", spec.name, arguments)
+        return (await self.run_calls(call, tools=[spec], **more))[0]
+
+
+class OutcomeTests(ExecutionCase):
+    async def test_result_is_json_with_its_duration(self) -> None:
+        spec = make_tool("double", parameters=SCHEMA, invoke=lambda a, _c: {"é": a["n"] * 2})
+
+        result = await self.run_one(spec, '{"n": 2}')
+
+        assert (result.call_id, result.name, result.success) == ("c1", "double", True)
+        assert result.content == '{"é": 4}'
+        assert result.error is None
+        assert result.duration_ms >= 0
+
+    async def test_step_1_tool_asked_by_name_without_the_right_is_refused(self) -> None:
+        ran = []
+        spec = make_tool("secret", tags=frozenset({"admin"}), invoke=lambda a, _c: ran.append(a))
+
+        refused = await self.run_one(spec)
+        allowed = await self.run_one(spec, tags=frozenset({"admin"}))
+
+        assert (refused.success, refused.error) == (False, "tool_forbidden")
+        assert allowed.success
+        assert len(ran) == 1
+
+    async def test_right_taken_away_after_selection_is_refused(self) -> None:
+        spec = make_tool("open_tool")
+        await ToolOverride.objects.acreate(tool_name="open_tool", is_active=False)
+
+        assert (await self.run_one(spec)).error == "tool_forbidden"
+
+    async def test_tool_that_was_not_offered_is_unknown(self) -> None:
+        with declared_tools(make_tool("other")):
+            results = await execute_calls(
+                [ToolCall("c", "other", "{}")], tools=[], user_tags=VISITOR, context=ToolContext()
+            )
+
+        assert results[0].error == "unknown_tool"
+        assert json.loads(results[0].content)["error"]["code"] == "unknown_tool"
+
+    async def test_arguments_are_validated_before_execution(self) -> None:
+        ran: list[object] = []
+        spec = make_tool("strict", parameters=SCHEMA, invoke=lambda a, _c: ran.append(a))
+
+        for arguments in ("{", "[]", '"n"', '{"n": "2"}', "{}", '{"n": 1, "m": 2}', "", "[" * 9999):
+            result = await self.run_one(spec, arguments)
+            assert (result.success, result.error) == (False, "invalid_tool_arguments"), arguments
+            assert json.loads(result.content)["error"]["detail"]
+        assert ran == []
+
+    async def test_empty_arguments_suit_a_tool_without_parameters(self) -> None:
+        assert (await self.run_one(make_tool("now"), "")).success
+
+    @override_settings(TOOL_MAX_ARGUMENT_CHARACTERS=10)
+    async def test_arguments_are_bounded(self) -> None:
+        result = await self.run_one(make_tool("t"), '{"a": "' + "x" * 20 + '"}')
+
+        assert result.error == "invalid_tool_arguments"
+
+    async def test_failure_of_a_tool_is_a_result_without_its_text(self) -> None:
+        def fail(_arguments: Any, _context: Any) -> object:
+            raise ValueError("password=hunter2")
+
+        with self.assertLogs("tools_registry.execution", "ERROR"):
+            result = await self.run_one(make_tool("broken", invoke=fail))
+
+        assert result.error == "tool_failed"
+        assert "hunter2" not in result.content
+
+    async def test_tool_that_takes_too_long_is_a_result(self) -> None:
+        released = threading.Event()
+        spec = make_tool("slow", invoke=lambda _a, _c: released.wait(5), timeout_seconds=0.05)
+
+        started = time.perf_counter()
+        result = await self.run_one(spec)
+        took = time.perf_counter() - started
+        released.set()
+
+        assert result.error == "tool_timeout"
+        assert took < 2
+
+    async def test_result_without_json_form_is_a_failure(self) -> None:
+        result = await self.run_one(make_tool("odd", invoke=lambda _a, _c: object()))
+
+        assert result.error == "tool_failed"
+
+    @override_settings(TOOL_MAX_RESULT_CHARACTERS=50)
+    async def test_long_result_is_cut_and_stays_json(self) -> None:
+        result = await self.run_one(make_tool("long", invoke=lambda _a, _c: ["é" * 500]))
+
+        content = json.loads(result.content)
+        assert result.success
+        assert content["truncated"] is True
+        assert len(content["content"]) == 50
+
+    async def test_tool_that_needs_approval_waits_for_it(self) -> None:
+        spec = make_tool("pay", needs_approval=True)
+
+        assert (await self.run_one(spec)).error == "tool_needs_approval"
+        assert (await self.run_one(spec, approved={"c1"})).success
+
+    async def test_personal_tool_says_so_in_its_result(self) -> None:
+        assert (await self.run_one(make_tool("mine", is_personal=True))).is_personal
+
+    async def test_tool_receives_the_context_of_the_turn(self) -> None:
+        result = await self.run_one(make_tool("me", invoke=lambda _a, context: context.user_id))
+
+        assert result.content == "1"
+
+    async def test_tool_of_the_database_runs_on_its_bridge(self) -> None:
+        spec = make_tool(
+            "count", invoke=lambda _a, _c: ToolOverride.objects.count(), uses_database=True
+        )
+
+        assert (await self.run_one(spec)).content == "0"
+
+
+class ParallelTests(ExecutionCase):
+    async def test_results_stand_in_the_order_of_the_calls(self) -> None:
+        def wait(arguments: Any, _context: Any) -> object:
+            time.sleep(arguments["ms"] / 1000)
+            return arguments["ms"]
+
+        spec = make_tool("wait", parameters={"type": "object"}, invoke=wait)
+        calls = [ToolCall(str(ms), "wait", f'{{"ms": {ms}}}') for ms in (60, 1, 30)]
+
+        results = await self.run_calls(*calls, tools=[spec])
+
+        assert [result.content for result in results] == ["60", "1", "30"]
+
+    @override_settings(TOOL_PARALLEL_CALLS=2)
+    async def test_calls_run_in_parallel_up_to_the_limit(self) -> None:
+        running, most, lock = 0, 0, threading.Lock()
+
+        def work(_arguments: Any, _context: Any) -> object:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.05)
+            with lock:
+                running -= 1
+            return None
+
+        calls = [ToolCall(str(n), "work", "{}") for n in range(6)]
+        await self.run_calls(*calls, tools=[make_tool("work", invoke=work)])
+
+        assert most == 2
+
+    async def test_failing_call_stops_no_other(self) -> None:
+        def fail(_arguments: Any, _context: Any) -> object:
+            raise ToolFailedError("no")
+
+        results = await self.run_calls(
+            ToolCall("1", "bad", "{}"),
+            ToolCall("2", "good", "{}"),
+            tools=[make_tool("bad", invoke=fail), make_tool("good")],
+        )
+
+        assert [result.success for result in results] == [False, True]
+
+
+@override_settings(TOOL_BREAKER_FAILURES=2, TOOL_BREAKER_SECONDS=0.1)
+class BreakerTests(ExecutionCase):
+    async def test_tool_that_keeps_failing_is_suspended_then_tried_again(self) -> None:
+        works = False
+
+        def sometimes(_arguments: Any, _context: Any) -> object:
+            if not works:
+                raise ToolFailedError("down")
+            return "up"
+
+        spec = make_tool("flaky", invoke=sometimes)
+        errors = [(await self.run_one(spec)).error for _ in range(3)]
+        works = True
+        await asyncio.sleep(0.15)
+        after = await self.run_one(spec)
+
+        assert errors == ["tool_failed", "tool_failed", "tool_suspended"]
+        assert after.success
+
+    async def test_bad_arguments_suspend_nothing(self) -> None:
+        spec = make_tool("strict", parameters=SCHEMA)
+        for _ in range(4):
+            await self.run_one(spec, "{}")
+
+        assert (await self.run_one(spec, '{"n": 1}')).success
+
+
+class UsageTests(ExecutionCase):
+    async def test_calls_and_failures_are_counted(self) -> None:
+        spec = make_tool("strict", parameters=SCHEMA)
+        await self.run_calls(
+            ToolCall("1", "strict", '{"n": 1}'), ToolCall("2", "strict", "{}"), tools=[spec]
+        )
+
+        usage = await ToolUsage.objects.aget(tool_name="strict")
+        assert (usage.called, usage.failed) == (2, 1)
+        assert usage.last_called_at is not None
+
+    async def test_names_that_a_model_made_up_are_not_counted(self) -> None:
+        await self.run_calls(ToolCall("1", "invented", "{}"), tools=[make_tool("real")])
+
+        assert not await ToolUsage.objects.aexists()

@@ -1,0 +1,327 @@
+"""Selection by mode: resident tools, top-K, threshold, recent tools, and an index that follows the admin (seed 003)."""
+
+from io import StringIO
+from json import loads
+from pathlib import Path
+from typing import Any
+
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+
+from knowledge.embeddings.base import Purpose, embedder
+from tests.factories import declared_tools, make_tool, make_user
+from tools_registry.catalog import available_tools
+from tools_registry.index import sync_index
+from tools_registry.models import CatalogueState, IndexedTool, ToolExample, ToolOverride
+from tools_registry.selection.base import (
+    MAX_RESIDENT,
+    SelectedTool,
+    SelectionReason,
+    SelectionSettings,
+    select_tools,
+)
+
+TOOLS = (
+    make_tool("convert_currency", "Converts an amount from one currency to another."),
+    make_tool("weather_forecast", "Gives the weather forecast of a city."),
+    make_tool("find_route", "Finds a route between two places on a map."),
+    make_tool("translate_text", "Translates a text into another language."),
+    make_tool("delete_user", "Deletes the account of a user.", tags=frozenset({"admin"})),
+)
+VISITOR: frozenset[str] = frozenset()
+
+
+class SelectionCase(TestCase):
+    mode = "local"
+
+    def setUp(self) -> None:
+        self.enterContext(declared_tools(*TOOLS))
+        sync_index(external=self.mode == "external")
+
+    def select(
+        self,
+        question: str,
+        *,
+        tags: frozenset[str] = VISITOR,
+        recent: tuple[str, ...] = (),
+        **config: Any,
+    ) -> list[SelectedTool]:
+        defaults = {"tool_mode": self.mode, "tool_top_k": 2, "tool_threshold": 0.2}
+        return select_tools(
+            question_vector=embedder().embed_one(question, purpose=Purpose.QUERY),
+            question=question,
+            candidates=available_tools(user_tags=tags, agent_id=None),
+            recent=recent,
+            config=SelectionSettings(**{**defaults, **config}),
+        )
+
+    def names(self, question: str, **options: Any) -> list[str]:
+        return [found.spec.name for found in self.select(question, **options)]
+
+
+class LocalModeTests(SelectionCase):
+    """Mode "Vectoriel Local"."""
+
+    def test_mode_local_offers_the_nearest_tools_only(self) -> None:
+        found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
+
+        assert [(tool.spec.name, tool.reason) for tool in found] == [
+            ("weather_forecast", "similar")
+        ]
+
+    def test_step_1_forbidden_tool_is_not_selected_however_near(self) -> None:
+        question = "Deletes the account of a user"
+
+        assert "delete_user" not in self.names(question, tool_threshold=-1.0, tool_top_k=50)
+        assert self.names(question, tags=frozenset({"admin"}))[0] == "delete_user"
+
+    def test_step_2_resident_tools_are_always_there_and_three_at_most(self) -> None:
+        residents = [make_tool(f"resident_{n}", "Zzz.", is_always_on=True) for n in range(5)]
+        with declared_tools(*residents):
+            found = self.select("weather forecast")
+
+        reasons = [tool.reason for tool in found]
+        assert reasons.count(SelectionReason.RESIDENT) == MAX_RESIDENT == 3
+        assert found[3].spec.name == "weather_forecast"
+
+    def test_risk_2_below_the_threshold_only_resident_tools_remain(self) -> None:
+        resident = make_tool("support", "Calls the support.", is_always_on=True)
+        with declared_tools(resident):
+            assert self.names("Photosynthesis of algae", tool_threshold=0.9) == ["support"]
+
+    def test_threshold_is_inclusive(self) -> None:
+        score = self.select("weather forecast", tool_top_k=1)[0].score
+
+        assert score is not None
+        assert self.names("weather forecast", tool_top_k=1, tool_threshold=score)
+        assert not self.names("weather forecast", tool_top_k=1, tool_threshold=score + 1e-6)
+
+    def test_risk_3_recently_used_tool_stays_available(self) -> None:
+        found = self.select("And in Paris?", recent=("find_route",), tool_threshold=0.99)
+
+        assert [(tool.spec.name, tool.reason) for tool in found] == [("find_route", "recent")]
+
+    def test_recently_used_tool_that_is_forbidden_now_does_not_come_back(self) -> None:
+        assert self.names("And again?", recent=("delete_user", "gone"), tool_threshold=0.99) == []
+
+    def test_tools_switched_off_are_not_offered(self) -> None:
+        assert self.names("weather forecast", tools_enabled=False) == []
+
+    def test_risk_1_override_changes_the_next_selection_without_restart(self) -> None:
+        question = "Combien coûte mon abonnement mensuel ?"
+        before = self.names(question)
+        with self.captureOnCommitCallbacks(execute=True):
+            ToolOverride.objects.filter(tool_name="find_route").get_or_create(
+                tool_name="find_route"
+            )
+            row = ToolOverride.objects.get(tool_name="find_route")
+            row.description = "Dit combien coûte un abonnement mensuel."
+            row.save()
+
+        assert "find_route" not in before
+        assert self.names(question)[0] == "find_route"
+
+    def test_example_phrasings_of_staff_are_indexed_too(self) -> None:
+        question = "Je n’ai pas de parapluie, vais-je être trempé ?"
+        before = self.names(question)
+        with self.captureOnCommitCallbacks(execute=True):
+            row = ToolOverride.objects.get(tool_name="weather_forecast")
+            ToolExample.objects.create(override=row, text="Vais-je être trempé sans parapluie ?")
+
+        assert "weather_forecast" not in before
+        assert self.names(question)[0] == "weather_forecast"
+
+    def test_tool_declared_after_indexing_asks_for_its_index(self) -> None:
+        with (
+            declared_tools(make_tool("play_chess", "Plays a game of chess.")),
+            self.captureOnCommitCallbacks(execute=True),
+        ):
+            self.names("Shall we play chess?")
+
+        assert IndexedTool.objects.filter(tool_name="play_chess").exists()
+
+    def test_unchanged_index_is_not_read_again(self) -> None:
+        self.names("weather")
+
+        with self.assertNumQueries(1):  # the tokens
+            self.names("weather forecast")
+
+
+class ExternalModeTests(SelectionCase):
+    """Mode "Vector Store Externe"."""
+
+    mode = "external"
+
+    def test_mode_external_finds_the_same_tools_as_local(self) -> None:
+        for question in ("weather forecast of a city", "translate this text", "route on the map"):
+            external = self.select(question)
+            local = self.select(question, tool_mode="local")
+            assert [found.spec.name for found in external] == [f.spec.name for f in local]
+            for one, other in zip(external, local, strict=True):
+                assert abs((one.score or 0) - (other.score or 0)) < 0.05
+
+    def test_step_1_wall_holds_whatever_the_store_says(self) -> None:
+        names = self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50)
+
+        assert set(names) == {tool.name for tool in TOOLS[:4]} | (
+            set(names) - {tool.name for tool in TOOLS}
+        )
+        assert "delete_user" not in names
+
+    def test_store_follows_the_index(self) -> None:
+        ToolOverride.objects.filter(tool_name="find_route").delete()
+        row = ToolOverride.objects.create(
+            tool_name="find_route", description="Dit combien coûte un abonnement mensuel."
+        )
+        sync_index(external=True)
+        found = self.names("Combien coûte un abonnement ?")
+        row.delete()
+
+        assert found[0] == "find_route"
+
+    def test_store_that_was_never_filled_leaves_resident_tools(self) -> None:
+        CatalogueState.objects.update(external="")
+        from knowledge.vectors.base import vector_store
+
+        store = vector_store()
+        collection = store.resolve_alias("tools")
+        assert collection is not None
+        store.drop(collection)
+
+        assert self.names("weather forecast") == []
+
+
+class DirectModeTests(SelectionCase):
+    """Mode "Direct"."""
+
+    mode = "direct"
+
+    def test_mode_direct_offers_every_permitted_tool(self) -> None:
+        names = set(self.names("anything"))
+
+        assert {tool.name for tool in TOOLS[:4]} <= names
+        assert "delete_user" not in names
+
+    def test_mode_direct_needs_no_index(self) -> None:
+        IndexedTool.objects.all().delete()
+
+        assert "weather_forecast" in self.names("anything")
+
+
+class IndexTests(TestCase):
+    def setUp(self) -> None:
+        self.enterContext(declared_tools(*TOOLS))
+
+    def test_second_run_embeds_nothing(self) -> None:
+        sync_index()
+
+        assert sync_index().embedded == 0
+
+    def test_changed_text_alone_is_embedded_again(self) -> None:
+        sync_index()
+        ToolOverride.objects.filter(tool_name="find_route").update(description="x")
+        ToolOverride.objects.get(tool_name="find_route").save()
+
+        report = sync_index()
+
+        assert (report.embedded, report.reused, report.changed) == (1, 1, ["find_route"])
+
+    def test_tool_that_is_gone_leaves_the_index(self) -> None:
+        with declared_tools(make_tool("short_lived", "Lives briefly.")):
+            sync_index()
+        report = sync_index()
+
+        assert report.removed == 1
+        assert not IndexedTool.objects.filter(tool_name="short_lived").exists()
+
+
+class CommandTests(TestCase):
+    def setUp(self) -> None:
+        self.enterContext(declared_tools(*TOOLS))
+
+    def run_json(self, *args: str) -> dict[str, Any]:
+        out = StringIO()
+        call_command(*args, "--json", stdout=out, stderr=StringIO())
+        found: dict[str, Any] = loads(out.getvalue())
+        return found
+
+    def test_index_tools_reports_what_it_did(self) -> None:
+        report = self.run_json("index_tools")
+
+        assert report["tools"] >= len(TOOLS)
+        assert report["embedded"] >= 2 * len(TOOLS)
+
+    def test_select_tools_prints_name_score_and_reason(self) -> None:
+        found = self.run_json(
+            "select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1"
+        )["tools"]
+
+        tool = next(row for row in found if row["reason"] == "similar")
+        assert tool["name"] == "weather_forecast"
+        assert 0 < tool["score"]
+
+    def test_select_tools_obeys_the_wall_of_the_named_user(self) -> None:
+        make_user(username="boss", is_superuser=True)
+        question = "Deletes the account of a user"
+        visitor = self.run_json("select_tools", question, "--mode", "local")["tools"]
+        boss = self.run_json("select_tools", question, "--mode", "local", "--user", "boss")
+
+        assert "delete_user" not in {row["name"] for row in visitor}
+        assert "delete_user" in {row["name"] for row in boss["tools"]}
+
+    def test_unknown_user_is_an_error_that_says_so(self) -> None:
+        with self.assertRaisesMessage(CommandError, "no user 'nobody'"):
+            self.run_json("select_tools", "q", "--user", "nobody")
+
+
+def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
+    (folder / "tools.jsonl").write_text(tools)
+    (folder / "queries.jsonl").write_text(queries)
+    out = StringIO()
+    call_command(
+        "evaluate_tools",
+        "--tools",
+        str(folder / "tools.jsonl"),
+        "--queries",
+        str(folder / "queries.jsonl"),
+        "--json",
+        stdout=out,
+    )
+    found: dict[str, Any] = loads(out.getvalue())
+    return found
+
+
+class EvaluationTests(TestCase):
+    tools = (
+        '{"name": "a b", "description": "weather forecast"}\n'
+        '{"name": "c", "description": "chess", "examples": ["move my rook"]}\n'
+    )
+
+    def setUp(self) -> None:
+        from tempfile import TemporaryDirectory
+
+        self.folder = Path(self.enterContext(TemporaryDirectory()))
+
+    def test_evaluate_tools_gives_recall_by_k(self) -> None:
+        report = evaluate(
+            self.folder,
+            self.tools,
+            '{"query": "move the rook", "tool": "c"}\n'
+            '{"query": "forecast of the weather, then chess", "tool": ["a b", "c"]}\n',
+        )
+
+        assert report["queries"] == 2
+        assert set(report["recall"]) == {"1", "3", "5", "10"}
+        assert report["recall"]["1"] == 0.75
+        assert report["recall"]["5"] == 1.0
+
+    def test_errors_name_file_and_line(self) -> None:
+        for tools, queries, message in (
+            ("{", '{"query": "q", "tool": "c"}', "tools.jsonl, line 1: not JSON"),
+            (self.tools, '{"query": "q", "tool": "z"}', "queries.jsonl, line 1: there is no tool"),
+            (self.tools, '{"query": ""}', "line 1: 'query' and 'tool' are needed"),
+            (self.tools + self.tools, "", "line 3: a second tool"),
+            ("", "", "holds no tool"),
+        ):
+            with self.assertRaisesMessage(CommandError, message):
+                evaluate(self.folder, tools, queries)

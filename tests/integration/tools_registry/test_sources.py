@@ -1,0 +1,445 @@
+"""Tools from MCP servers (real ones, of the official SDK) and from OpenAPI documents (a real HTTP service)."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ValidationError
+from django.test import TestCase, override_settings
+
+from tools_registry.catalog import ToolList, available_tools
+from tools_registry.exceptions import ToolSourceError
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.models import RemoteTool, SourceKind, ToolSource
+from tools_registry.sources.network import guarded_client, header_problem, resolved_headers
+from tools_registry.sources.refresh import refresh_source
+
+SERVER = Path(__file__).parents[2] / "mcp_server.py"
+STDIO = {"library": [sys.executable, str(SERVER), "stdio"]}
+VISITOR: frozenset[str] = frozenset()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def mcp_over_http() -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, str(SERVER), "http", str(port)], stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=0.2).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def make_source(**overrides: Any) -> ToolSource:
+    defaults = {"slug": "lib", "name": "Library", "kind": SourceKind.MCP_STDIO}
+    return ToolSource.objects.create(**{**defaults, **overrides})
+
+
+def allow_all() -> ToolList:
+    for row in RemoteTool.objects.all():
+        row.is_allowed = True
+        row.save()
+    return available_tools(user_tags=VISITOR, agent_id=None)
+
+
+class SourceCase(TestCase):
+    async def call(self, tools: ToolList, name: str, **arguments: Any) -> ToolResult:
+        call = ToolCall("c", name, json.dumps(arguments))
+        return (await execute_calls([call], tools=tools, user_tags=VISITOR, context=ToolContext()))[
+            0
+        ]
+
+
+@override_settings(MCP_STDIO_SERVERS=STDIO)
+class McpStdioTests(SourceCase):
+    def setUp(self) -> None:
+        self.source = make_source(command="library")
+        refresh_source(self.source)
+
+    def test_list_is_read_and_waits_for_staff(self) -> None:
+        names = set(RemoteTool.objects.values_list("tool_name", flat=True))
+
+        assert {"lib_count_books", "lib_burn_books", "lib_fail"} <= names
+        assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_count_books") is None
+        spec = allow_all().named("lib_count_books")
+        assert spec is not None
+        assert spec.source == "mcp"
+        assert spec.description == "Counts the books of a shelf of the library."
+        assert spec.parameters["required"] == ["shelf"]
+
+    def test_destructive_tool_needs_approval(self) -> None:
+        tools = allow_all()
+
+        assert tools.named("lib_burn_books").needs_approval  # type: ignore[union-attr]
+        assert not tools.named("lib_count_books").needs_approval  # type: ignore[union-attr]
+
+    async def test_tool_is_called_with_its_arguments(self) -> None:
+        tools = await sync_to_async(allow_all)()
+        result = await self.call(tools, "lib_count_books", shelf="abc")
+        failed = await self.call(tools, "lib_fail", reason="no shelf")
+        named = await self.call(tools, "lib_environment")
+
+        assert result.success, result.content
+        assert json.loads(result.content) == {"shelf": "abc", "books": 30}
+        assert (failed.success, failed.error) == (False, "tool_reported_error")
+        assert "no shelf" in failed.content
+        assert "SECRET_KEY" not in named.content
+
+    async def test_server_that_hangs_is_a_timeout(self) -> None:
+        self.source.timeout_seconds = 4.0
+        await self.source.asave()
+        tools = await sync_to_async(allow_all)()
+        result = await self.call(tools, "lib_sleep", seconds=60)
+
+        assert result.error == "tool_timeout"
+
+    def test_tool_that_changed_waits_for_staff_again(self) -> None:
+        allow_all()
+        RemoteTool.objects.filter(tool_name="lib_fail").update(description="Told otherwise.")
+
+        report = refresh_source(self.source)
+
+        assert report.changed == ["lib_fail"]
+        allowed = available_tools(user_tags=VISITOR, agent_id=None)
+        assert allowed.named("lib_fail") is None
+        assert allowed.named("lib_count_books") is not None
+
+    def test_tool_that_is_gone_is_offered_no_more(self) -> None:
+        RemoteTool.objects.create(
+            source=self.source, tool_name="lib_old", remote_name="old", is_allowed=True
+        )
+
+        assert refresh_source(self.source).gone == ["lib_old"]
+        assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_old") is None
+
+    def test_inactive_source_offers_nothing(self) -> None:
+        allow_all()
+        self.source.is_active = False
+        self.source.save()
+
+        found = available_tools(user_tags=VISITOR, agent_id=None)
+        assert [spec.name for spec in found if spec.source == "mcp"] == []
+
+    def test_tags_of_the_source_are_a_wall(self) -> None:
+        self.source.tags = ["librarians"]
+        self.source.save()
+        allow_all()
+
+        assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_fail") is None
+        librarian = available_tools(user_tags=frozenset({"librarians"}), agent_id=None)
+        assert librarian.named("lib_fail") is not None
+
+
+class AllowListTests(TestCase):
+    @override_settings(MCP_STDIO_SERVERS={})
+    def test_command_that_the_operator_did_not_name_is_not_run(self) -> None:
+        source = make_source(command="/bin/sh")
+
+        with self.assertRaisesMessage(ToolSourceError, "not a server of MCP_STDIO_SERVERS"):
+            refresh_source(source)
+        source.refresh_from_db()
+        assert "MCP_STDIO_SERVERS" in source.last_error
+
+    def test_source_without_its_address_is_refused(self) -> None:
+        for kind in SourceKind.values:
+            with pytest.raises(ValidationError):
+                ToolSource(slug="s", name="n", kind=kind).full_clean()
+
+    def test_internal_address_is_refused_unless_the_operator_allows_it(self) -> None:
+        for host in ("127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.0.0.1", "0.0.0.0"):  # noqa: S104
+            with (
+                guarded_client(allowed=[host.strip("[]")], timeout=1) as client,
+                self.assertRaisesMessage(ToolSourceError, "internal address"),
+            ):
+                client.get(f"http://{host}/")
+
+    def test_other_hosts_and_other_schemes_are_refused(self) -> None:
+        with guarded_client(allowed=["api.example"], timeout=1) as client:
+            for url in ("http://other.example/", "http://api.example:8080/"):
+                with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
+                    client.get(url)
+
+    def test_secrets_are_named_never_written(self) -> None:
+        assert header_problem({"X-Team": "blue", "Authorization": "Bearer ${TOOL_SECRET_A}"}) == ""
+        assert "must name its secret" in header_problem({"Authorization": "Bearer abc"})
+        assert "may only name" in header_problem({"X-Team": "${SECRET_KEY}"})
+        assert "control character" in header_problem({"X-Team": "a\r\nHost: b"})
+
+    def test_missing_secret_is_an_error_that_names_it(self) -> None:
+        with self.assertRaisesMessage(ToolSourceError, "TOOL_SECRET_ABSENT is not set"):
+            resolved_headers({"Authorization": "${TOOL_SECRET_ABSENT}"})
+        with mock.patch.dict(os.environ, {"TOOL_SECRET_A": "s3cret"}):
+            assert resolved_headers({"X-Key": "${TOOL_SECRET_A}!"}) == {"X-Key": "s3cret!"}
+
+
+class McpHttpTests(SourceCase):
+    async def test_tool_of_a_streamable_http_server_is_called(self) -> None:
+        with mcp_over_http() as host, override_settings(TOOL_INTERNAL_HOSTS=[host]):
+            source = await sync_to_async(make_source)(
+                kind=SourceKind.MCP_HTTP, url=f"http://{host}/mcp"
+            )
+            await sync_to_async(refresh_source)(source)
+            tools = await sync_to_async(allow_all)()
+            result = await self.call(tools, "lib_count_books", shelf="ab")
+
+        assert result.success, result.content
+        assert json.loads(result.content)["books"] == 20
+
+    def test_internal_server_is_refused_by_default(self) -> None:
+        source = make_source(kind=SourceKind.MCP_HTTP, url="http://127.0.0.1:9/mcp")
+
+        with self.assertRaisesMessage(ToolSourceError, "internal address"):
+            refresh_source(source)
+
+
+class _Service(BaseHTTPRequestHandler):
+    """A small HTTP service that says what it was sent."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/api/away"):
+            self.send_response(302)
+            self.send_header("Location", "http://169.254.169.254/")
+            self.end_headers()
+            return
+        if self.path.startswith("/api/long"):
+            self._answer(200, b"x" * 5_000, "text/plain")
+            return
+        if self.path.startswith("/api/missing"):
+            self._answer(404, b'{"reason": "no such order"}', "application/json")
+            return
+        self._echo(b"")
+
+    def do_POST(self) -> None:
+        self._echo(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _echo(self, body: bytes) -> None:
+        said = {
+            "method": self.command,
+            "path": self.path,
+            "body": json.loads(body) if body else None,
+            "authorization": self.headers.get("Authorization"),
+            "trace": self.headers.get("X-Trace"),
+        }
+        self._answer(200, json.dumps(said).encode(), "application/json")
+
+    def _answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+DOCUMENT: dict[str, Any] = {
+    "openapi": "3.0.3",
+    "info": {"title": "Orders", "version": "1"},
+    "paths": {
+        "/orders/{id}": {
+            "parameters": [
+                {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+            ],
+            "get": {
+                "operationId": "getOrder",
+                "summary": "Reads an order.",
+                "parameters": [
+                    {
+                        "name": "fields",
+                        "in": "query",
+                        "description": "which fields",
+                        "schema": {"type": "array", "items": {"type": "string"}},
+                    },
+                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                    {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
+                ],
+            },
+        },
+        "/orders": {
+            "post": {
+                "operationId": "addOrder",
+                "summary": "Adds an order.",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Order"}}
+                    },
+                },
+            }
+        },
+        "/away": {"get": {"operationId": "away", "summary": "Goes elsewhere."}},
+        "/long": {"get": {"operationId": "long", "summary": "Says much."}},
+        "/missing": {"get": {"operationId": "missing", "summary": "Is not there."}},
+        "/loop": {
+            "post": {
+                "operationId": "loop",
+                "requestBody": {
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Loop"}}
+                    }
+                },
+            }
+        },
+        "/outside": {
+            "get": {
+                "operationId": "outside",
+                "parameters": [{"$ref": "http://169.254.169.254/x.json"}],
+            }
+        },
+    },
+    "components": {
+        "schemas": {
+            "Order": {
+                "type": "object",
+                "required": ["item"],
+                "properties": {
+                    "item": {"type": "string"},
+                    "note": {"type": "string", "nullable": True},
+                    "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+                },
+            },
+            "Loop": {
+                "type": "object",
+                "properties": {"again": {"$ref": "#/components/schemas/Loop"}},
+            },
+        }
+    },
+}
+
+
+class OpenApiTests(SourceCase):
+    def setUp(self) -> None:
+        service = ThreadingHTTPServer(("127.0.0.1", 0), _Service)
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        self.addCleanup(service.server_close)
+        self.addCleanup(service.shutdown)
+        self.host = f"127.0.0.1:{service.server_address[1]}"
+        self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
+        self.source = make_source(
+            slug="shop",
+            kind=SourceKind.OPENAPI,
+            document=json.dumps({**DOCUMENT, "servers": [{"url": f"http://{self.host}/api"}]}),
+            allowed_hosts=[self.host],
+            headers={"Authorization": "Bearer ${TOOL_SECRET_SHOP}"},
+        )
+        self.enterContext(mock.patch.dict(os.environ, {"TOOL_SECRET_SHOP": "s3cret"}))
+        self.report = refresh_source(self.source)
+        self.tools = allow_all()
+
+    def test_operations_become_tools(self) -> None:
+        spec = self.tools.named("shop_getOrder")
+
+        assert spec is not None
+        assert spec.source == "openapi"
+        assert spec.description == "Reads an order."
+        assert spec.parameters["required"] == ["id"]
+        assert set(spec.parameters["properties"]) == {"id", "fields", "X-Trace"}
+
+    def test_schemas_of_3_0_become_json_schemas(self) -> None:
+        spec = self.tools.named("shop_addOrder")
+
+        assert spec is not None
+        body = spec.parameters["properties"]["body"]["properties"]
+        assert body["note"]["type"] == ["string", "null"]
+        assert body["count"] == {"type": "integer", "exclusiveMinimum": 0}
+
+    def test_operation_that_changes_something_needs_approval(self) -> None:
+        assert self.tools.named("shop_addOrder").needs_approval  # type: ignore[union-attr]
+        assert not self.tools.named("shop_getOrder").needs_approval  # type: ignore[union-attr]
+
+    def test_references_that_loop_or_leave_the_document_are_refused(self) -> None:
+        assert {name for name, _reason in self.report.refused} == {"loop", "outside"}
+
+    async def test_request_carries_path_query_headers_and_secret(self) -> None:
+        result = await self.call(
+            self.tools, "shop_getOrder", id="a/../b ?", fields=["x", "y"], **{"X-Trace": "t"}
+        )
+
+        said = json.loads(result.content)["body"]
+        assert said["path"] == "/api/orders/a%2F..%2Fb%20%3F?fields=x&fields=y"
+        assert said["authorization"] == "Bearer s3cret"
+        assert said["trace"] == "t"
+
+    async def test_body_is_sent_after_approval(self) -> None:
+        call = ToolCall("c", "shop_addOrder", '{"body": {"item": "book"}}')
+        result = (
+            await execute_calls(
+                [call],
+                tools=self.tools,
+                user_tags=VISITOR,
+                context=ToolContext(),
+                approved={"c"},
+            )
+        )[0]
+
+        assert json.loads(result.content)["body"]["body"] == {"item": "book"}
+
+    async def test_redirect_is_not_followed(self) -> None:
+        result = await self.call(self.tools, "shop_away")
+
+        assert result.error == "tool_reported_error"
+        assert "redirects are not followed" in result.content
+
+    async def test_error_of_the_service_is_told_to_the_model(self) -> None:
+        result = await self.call(self.tools, "shop_missing")
+
+        assert result.error == "tool_reported_error"
+        assert "no such order" in result.content
+
+    @override_settings(TOOL_MAX_RESPONSE_BYTES=1_000)
+    async def test_long_answer_is_refused(self) -> None:
+        assert (await self.call(self.tools, "shop_long")).error == "tool_source"
+
+    async def test_path_cannot_be_climbed(self) -> None:
+        assert (await self.call(self.tools, "shop_getOrder", id="..")).success is False
+
+    def test_server_that_is_no_allowed_host_is_refused(self) -> None:
+        self.source.allowed_hosts = ["shop.example"]
+        self.source.save()
+
+        with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
+            refresh_source(self.source)
+
+    def test_document_is_fetched_and_may_be_yaml(self) -> None:
+        self.source.document = (
+            f"openapi: 3.1.0\nservers: [{{url: 'http://{self.host}/v2'}}]\n"
+            "paths: {/ping: {get: {summary: Pings.}}}\n"
+        )
+        self.source.save()
+        report = refresh_source(self.source)
+
+        assert report.added == ["shop_get_ping"]
+
+    def test_document_that_is_none_is_refused(self) -> None:
+        for text in ("[]", "{", "openapi: '2.0'", "a: &a [*a]"):
+            self.source.document = text
+            with pytest.raises(ToolSourceError):
+                refresh_source(self.source)

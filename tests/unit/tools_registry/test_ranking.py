@@ -1,0 +1,120 @@
+"""The pure half of selection: vectors, words, and the rules around them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.embeddings.hashing import HashingEmbedder
+from tests.factories import make_tool
+from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
+from tools_registry.ranking import (
+    Lexicon,
+    TextKind,
+    best_positions,
+    spoken_name,
+    texts_of,
+    tool_vector,
+    words_of,
+)
+
+MODEL = HashingEmbedder()
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"),
+    [
+        ("MapTool_find-route", "Map Tool find route"),
+        ("getHTTPStatus", "get HTTP Status"),
+        ("C3_Glide", "C3 Glide"),
+        ("___", "___"),
+    ],
+)
+def test_names_are_spoken_as_words(name: str, spoken: str) -> None:
+    assert spoken_name(name) == spoken
+
+
+def test_words_are_folded_and_say_something() -> None:
+    assert words_of("Où sont les Élèves, et the students?") == ["eleve", "stude"]
+
+
+def test_texts_hold_every_effective_description() -> None:
+    spec = make_tool(
+        "find_route",
+        "Finds a way.",
+        keywords=("itinéraire",),
+        examples=("How do I get there?", "How do I get there?", " "),
+        parameters={
+            "type": "object",
+            "properties": {"to": {"type": "string", "description": "where to"}, "by": {}},
+        },
+    )
+
+    assert [(text.kind, text.text) for text in texts_of(spec)] == [
+        (TextKind.DESCRIPTION, "Finds a way."),
+        (TextKind.NAME, "find route itinéraire"),
+        (TextKind.PARAMETERS, "to: where to"),
+        (TextKind.EXAMPLE, "How do I get there?"),
+    ]
+
+
+def test_number_of_examples_does_not_change_their_weight() -> None:
+    rows = np.eye(3, dtype=np.float32)
+    one = tool_vector([TextKind.DESCRIPTION, TextKind.EXAMPLE], rows[:2])
+    two = tool_vector([TextKind.DESCRIPTION, TextKind.EXAMPLE, TextKind.EXAMPLE], rows[[0, 1, 1]])
+
+    assert np.allclose(one, two)
+
+
+def test_shared_rare_word_counts_more_than_a_common_one() -> None:
+    lexicon = Lexicon(
+        [
+            make_tool("a", "converts currency amounts"),
+            make_tool("b", "converts text"),
+            make_tool("c", "converts pictures"),
+        ]
+    )
+    scores = lexicon.scores("converts currency")
+
+    assert scores[0] > scores[1] > 0
+    assert lexicon.scores("zebra").tolist() == [0, 0, 0]
+
+
+@given(
+    st.lists(st.floats(-1, 1, width=32), max_size=40),
+    st.integers(min_value=-1, max_value=45),
+)
+def test_best_positions_are_those_of_a_full_sort(values: list[float], limit: int) -> None:
+    scores = np.array(values, dtype=np.float32)
+    expected = sorted(range(len(values)), key=lambda i: (-scores[i], i))[: max(limit, 0)]
+
+    assert best_positions(scores, limit) == expected
+
+
+def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
+    tools = [make_tool("weather", "weather forecast of a city"), make_tool("route", "find a route")]
+    ranking = ranking_of(tools, MODEL)
+
+    report = evaluate_ranking(
+        ranking,
+        [
+            LabelledQuery("weather forecast", ("weather",)),
+            LabelledQuery("weather and a route", ("weather", "route")),
+        ],
+        MODEL,
+    )
+
+    assert report.queries == 2
+    assert report.recall[1] == 0.75
+    assert report.complete[1] == 0.5
+    assert report.recall[3] == report.complete[3] == 1.0
+
+
+def test_confused_tools_are_named() -> None:
+    tools = [make_tool("weather", "weather forecast"), make_tool("route", "find a route")]
+
+    report = evaluate_ranking(
+        ranking_of(tools, MODEL), [LabelledQuery("weather forecast", ("route",))], MODEL
+    )
+
+    assert report.confused == [("route", "weather", 1)]

@@ -1,0 +1,427 @@
+"""Tools as staff see them: what they are, what was decided about them, how well they are described and used.
+
+A tool is declared by code or by a source, so none is added or deleted here; a row of `ToolOverride` is made for each one.
+Effective texts are shown beside the code's; what a change does is indexed as soon as it is saved.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    StaffAdmin,
+    Tone,
+    badge,
+    change_link,
+    link,
+    long_text,
+    stacked,
+)
+from agents.exceptions import ApplicationError
+from tools_registry import admin_views
+from tools_registry.catalog import apply_override, declared_tools
+from tools_registry.forms import (
+    ToolOverrideForm,
+    ToolSourceForm,
+    form_for_tool,
+    parameter_fields,
+)
+from tools_registry.index import ensure_overrides, sync_index
+from tools_registry.models import (
+    LabelledQuestion,
+    RemoteTool,
+    ToolExample,
+    ToolOverride,
+    ToolSource,
+    ToolUsage,
+)
+from tools_registry.quality import QualityReport, assess_tool
+from tools_registry.tool import ToolSpec
+
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+
+    # The theme ships no types; to the checker its inline is the one it extends.
+    TabularInline = admin.TabularInline[Any, Any]
+else:
+    from unfold.admin import TabularInline
+    from unfold.views import ChangeList
+
+logger = logging.getLogger(__name__)
+
+_GOOD, _FAIR = 75, 50
+
+
+class _ToolChangeList(ChangeList):
+    """Gives each row its tool and its usage, in two queries for the whole page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        attach_tools(list(self.result_list))
+
+
+def attach_tools(rows: Sequence[Any]) -> None:
+    """Set `declared`, `effective` (None where nothing declares the tool any more) and `usage` on each row."""
+    declared = declared_tools()
+    names = [row.tool_name for row in rows]
+    usage = {row.tool_name: row for row in ToolUsage.objects.filter(tool_name__in=names)}
+    for row in rows:
+        row.declared = declared.get(row.tool_name)
+        row.effective = None if row.declared is None else apply_override(row.declared, row)
+        row.usage = usage.get(row.tool_name) or ToolUsage(tool_name=row.tool_name)
+
+
+class NeverSelectedFilter(admin.SimpleListFilter):
+    title = _("usage")
+    parameter_name = "usage"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("never_selected", _("Jamais proposé")),
+            ("never_called", _("Jamais appelé")),
+            ("failing", _("En échec")),
+        ]
+
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[ToolOverride]
+    ) -> QuerySet[ToolOverride]:
+        used = ToolUsage.objects.values("tool_name")
+        if self.value() == "never_selected":
+            return queryset.exclude(tool_name__in=used.filter(selected__gt=0))
+        if self.value() == "never_called":
+            return queryset.exclude(tool_name__in=used.filter(called__gt=0))
+        if self.value() == "failing":
+            return queryset.filter(tool_name__in=used.filter(failed__gt=0))
+        return queryset
+
+
+class ToolExampleInline(TabularInline):
+    model = ToolExample
+    extra = 1
+    fields = ("text",)
+
+
+@admin.register(ToolOverride)
+class ToolOverrideAdmin(StaffAdmin):
+    form = ToolOverrideForm
+    change_list_template = "admin/tools_registry/tooloverride/change_list.html"
+    list_display = ("tool_name", "origin", "rights", "quality", "selected", "called", "is_active")
+    list_filter = (NeverSelectedFilter, "is_active", "agents")
+    list_select_related = False
+    search_fields = ("tool_name", "description", "examples__text")
+    ordering = ("tool_name",)
+    inlines = (ToolExampleInline,)
+    actions = ("activate", "deactivate")
+    filter_horizontal = ("agents",)
+    readonly_fields = (
+        "tool_name",
+        "origin",
+        "rights",
+        "code_text",
+        "quality_explained",
+        "usage_figures",
+        "schema",
+    )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return _ToolChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolOverride]:
+        tools: QuerySet[ToolOverride] = super().get_queryset(request)
+        return tools.prefetch_related("examples")
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        tool = super().get_object(request, object_id, from_field)
+        if tool is not None:
+            attach_tools([tool])
+        return tool
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        kwargs["form"] = form_for_tool(getattr(obj, "declared", None))
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        parameters = (
+            parameter_fields(getattr(obj, "declared", None))
+            if self.has_change_permission(request, obj)
+            else []
+        )
+        texts = ("code_text", "description", *parameters)
+        return (
+            (None, {"fields": ("tool_name", "origin", "is_active")}),
+            (_("Textes"), {"fields": texts}),
+            (_("Droits"), {"fields": ("rights", "extra_tags", "needs_approval", "agents")}),
+            (_("Qualité et usage"), {"fields": ("quality_explained", "usage_figures", "schema")}),
+        )
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("simulator/", wrap(admin_views.simulator), name="tools_registry_simulator"),
+            path("recall/", wrap(admin_views.recall), name="tools_registry_recall"),
+            *super().get_urls(),
+        ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Tools that the code gained since the last index have their row, too."""
+        ensure_overrides()
+        return super().changelist_view(request, extra_context)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        transaction.on_commit(partial(self._index, request, form.instance.tool_name))
+
+    def _index(self, request: HttpRequest, name: str) -> None:
+        """At once, for one tool is a few texts; where the model is away a worker does it later."""
+        try:
+            sync_index([name])
+        except ApplicationError as error:
+            logger.warning("The tool %s was not indexed: %s", name, error)
+            self.message_user(
+                request,
+                gettext("L’outil sera indexé plus tard : %(reason)s")
+                % {"reason": error.public_message},
+                messages.WARNING,
+            )
+
+    @admin.action(description=_("Activer"), permissions=["change"])
+    def activate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
+        self._set_active(request, queryset, is_active=True)
+
+    @admin.action(description=_("Désactiver"), permissions=["change"])
+    def deactivate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
+        self._set_active(request, queryset, is_active=False)
+
+    def _set_active(
+        self, request: HttpRequest, queryset: QuerySet[ToolOverride], *, is_active: bool
+    ) -> None:
+        changed = [tool for tool in queryset if tool.is_active != is_active]
+        for tool in changed:
+            tool.is_active = is_active
+            tool.save(update_fields=["is_active", "updated_at"])
+        text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
+        self.message_user(request, text % {"count": len(changed)})
+
+    @admin.display(description=_("origine"))
+    def origin(self, tool: Any) -> SafeString:
+        spec: ToolSpec | None = tool.declared
+        if spec is None:
+            return badge(gettext("absent"), "warning")
+        names = {"python": gettext("code"), "mcp": "MCP", "openapi": "OpenAPI"}
+        label = badge(names[spec.source])
+        return stacked(label, gettext("résident")) if spec.is_always_on else label
+
+    @admin.display(description=_("droits demandés"))
+    def rights(self, tool: Any) -> str:
+        spec: ToolSpec | None = tool.effective
+        if spec is None or not spec.tags:
+            return gettext("tout le monde") if spec is not None else "–"
+        return ", ".join(sorted(spec.tags))
+
+    @admin.display(description=_("qualité"))
+    def quality(self, tool: Any) -> SafeString | str:
+        if tool.effective is None:
+            return "–"
+        report = assess_tool(tool.effective)
+        first = max(report.findings, key=lambda f: f.points).text if report.findings else ""
+        return stacked(_score_badge(report), first) if first else _score_badge(report)
+
+    @admin.display(description=_("qualité de la description"))
+    def quality_explained(self, tool: Any) -> SafeString | str:
+        if tool.effective is None:
+            return "–"
+        report = assess_tool(tool.effective, alike=admin_views.nearest_tool(tool.tool_name))
+        return format_html(
+            "{}<ul>{}</ul>",
+            _score_badge(report),
+            format_html_join(
+                "", "<li>{} (−{})</li>", [(f.text, f.points) for f in report.findings]
+            ),
+        )
+
+    @admin.display(description=_("proposé"))
+    def selected(self, tool: Any) -> int:
+        return int(tool.usage.selected)
+
+    @admin.display(description=_("appelé"))
+    def called(self, tool: Any) -> str:
+        usage: ToolUsage = tool.usage
+        if not usage.failed:
+            return str(usage.called)
+        return gettext("%(called)d (dont %(failed)d en échec)") % {
+            "called": usage.called,
+            "failed": usage.failed,
+        }
+
+    @admin.display(description=_("usage"))
+    def usage_figures(self, tool: Any) -> str:
+        usage: ToolUsage = tool.usage
+        return gettext("Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs.") % {
+            "selected": usage.selected,
+            "called": usage.called,
+            "failed": usage.failed,
+        }
+
+    @admin.display(description=_("description du code"))
+    def code_text(self, tool: Any) -> SafeString | str:
+        return long_text(tool.declared.description) if tool.declared is not None else "–"
+
+    @admin.display(description=_("ce que le modèle reçoit"))
+    def schema(self, tool: Any) -> SafeString | str:
+        if tool.effective is None:
+            return "–"
+        return long_text(admin_views.as_json(tool.effective.as_function()))
+
+
+def _score_badge(report: QualityReport) -> SafeString:
+    tone: Tone = "good" if report.score >= _GOOD else "warning" if report.score >= _FAIR else "bad"
+    return badge(f"{report.score} / 100", tone)
+
+
+class RemoteToolInline(TabularInline):
+    model = RemoteTool
+    extra = 0
+    can_delete = False
+    fields = ("tool_name", "description", "needs_approval", "is_allowed", "is_present")
+    readonly_fields = ("tool_name", "description", "is_present")
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(ToolSource)
+class ToolSourceAdmin(StaffAdmin):
+    form = ToolSourceForm
+    list_display = ("name", "slug", "kind", "tools", "state", "refreshed_at", "is_active")
+    list_filter = ("kind", "is_active")
+    list_select_related = False
+    search_fields = ("name", "slug", "url")
+    ordering = ("name",)
+    inlines = (RemoteToolInline,)
+    actions = ("refresh",)
+    readonly_fields = ("refreshed_at", "last_error")
+    fieldsets = (
+        (None, {"fields": ("name", "slug", "kind", "is_active")}),
+        (_("Où"), {"fields": ("command", "url", "document", "allowed_hosts", "headers")}),
+        (_("Droits et bornes"), {"fields": ("tags", "is_personal", "timeout_seconds")}),
+        (_("Dernière lecture"), {"fields": ("refreshed_at", "last_error")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
+        sources: QuerySet[ToolSource] = super().get_queryset(request)
+        return sources.prefetch_related("tools")
+
+    @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
+    def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
+        for source in queryset:
+            admin_views.refresh_and_report(request, source)
+
+    @admin.display(description=_("outils permis"))
+    def tools(self, source: ToolSource) -> str:
+        rows = [row for row in source.tools.all() if row.is_present]
+        return f"{sum(row.is_allowed for row in rows)} / {len(rows)}"
+
+    @admin.display(description=_("état"))
+    def state(self, source: ToolSource) -> SafeString:
+        if source.last_error:
+            return stacked(badge(gettext("en erreur"), "bad"), source.last_error[:200])
+        if source.refreshed_at is None:
+            return badge(gettext("jamais lue"), "warning")
+        return badge(gettext("lue"), "good")
+
+
+@admin.register(RemoteTool)
+class RemoteToolAdmin(ReadOnlyAdmin):
+    list_display = ("tool_name", "source_link", "summary", "state", "needs_approval")
+    list_filter = ("source", "is_allowed", "is_present")
+    list_select_related = ("source",)
+    search_fields = ("tool_name", "remote_name", "description")
+    ordering = ("tool_name",)
+    actions = ("allow", "forbid")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_registry.change_remotetool")
+
+    @admin.action(description=_("Permettre"), permissions=["decide"])
+    def allow(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
+        self._decide(request, queryset.filter(is_present=True), is_allowed=True)
+
+    @admin.action(description=_("Ne plus permettre"), permissions=["decide"])
+    def forbid(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
+        self._decide(request, queryset, is_allowed=False)
+
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, is_allowed: bool
+    ) -> None:
+        changed = list(queryset.exclude(is_allowed=is_allowed))
+        for tool in changed:
+            tool.is_allowed = is_allowed
+            tool.save(update_fields=["is_allowed"])
+        text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
+        self.message_user(request, text % {"count": len(changed)})
+
+    @admin.display(description=_("source"), ordering="source__name")
+    def source_link(self, tool: RemoteTool) -> str:
+        return change_link(tool.source)
+
+    @admin.display(description=_("description"))
+    def summary(self, tool: RemoteTool) -> str:
+        return tool.description[:160]
+
+    @admin.display(description=_("état"))
+    def state(self, tool: RemoteTool) -> SafeString:
+        if not tool.is_present:
+            return badge(gettext("absent"), "neutral")
+        if tool.is_allowed:
+            return badge(gettext("permis"), "good")
+        return badge(gettext("à vérifier"), "warning")
+
+
+@admin.register(LabelledQuestion)
+class LabelledQuestionAdmin(StaffAdmin):
+    list_display = ("text", "tools")
+    list_filter = ("expected",)
+    list_select_related = False
+    search_fields = ("text",)
+    ordering = ("text",)
+    autocomplete_fields = ("expected",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LabelledQuestion]:
+        questions: QuerySet[LabelledQuestion] = super().get_queryset(request)
+        return questions.prefetch_related("expected")
+
+    @admin.display(description=_("outils attendus"))
+    def tools(self, question: LabelledQuestion) -> SafeString:
+        return format_html_join(
+            ", ",
+            "{}",
+            [(link(_override_url(tool), tool.tool_name),) for tool in question.expected.all()],
+        )
+
+
+def _override_url(tool: ToolOverride) -> str:
+    return admin_views.tool_url(tool)

@@ -1,0 +1,217 @@
+"""The catalogue: which tools exist, with the texts and rights that apply, and which of them a user may see.
+
+What staff wrote replaces what code or a server says, in every mode. The wall of tags stands here and again in
+`execution`: a user who lacks one of a tool's tags is never shown it and never runs it.
+
+Each process keeps a snapshot and compares its token with the database's at every reading (one query), so a change in
+the admin applies to the next question everywhere. The verbs here read the database and must be called across its bridge.
+"""
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, Group
+
+from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.ranking import Lexicon, Positions, Ranking
+from tools_registry.sources.remote import remote_specs
+from tools_registry.tool import JsonSchema, ToolSpec, registry
+
+logger = logging.getLogger(__name__)
+
+#: Given to everyone who is signed in, and to staff, beside the names of their groups.
+SIGNED_IN_TAG = "signed_in"
+STAFF_TAG = "staff"
+#: Distinct sets of rights whose lists a process keeps.
+_KEPT_LISTS = 256
+
+
+class ToolList(tuple[ToolSpec, ...]):
+    """Permitted tools by name; immutable and shared between turns.
+
+    `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
+    kept with it (`placed`, `lexicon`), so that a question pays for none of it.
+    """
+
+    tokens: tuple[str, str]
+    resident: tuple[ToolSpec, ...]
+    positions: Mapping[str, int]
+    placed: tuple[Ranking, Positions | None, Sequence[ToolSpec]] | None
+    lexicon: Lexicon | None
+
+    def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
+        made = super().__new__(cls, specs)
+        made.tokens = tokens
+        made.resident = tuple(spec for spec in made if spec.is_always_on)
+        made.positions = {spec.name: position for position, spec in enumerate(made)}
+        made.placed = made.lexicon = None
+        return made
+
+    def named(self, name: str) -> ToolSpec | None:
+        position = self.positions.get(name)
+        return None if position is None else self[position]
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """The catalogue as it was at `key`, and the lists made from it so far."""
+
+    key: tuple[tuple[str, str], int]
+    specs: tuple[ToolSpec, ...]
+    agents: Mapping[str, frozenset[int]]
+    conditional: tuple[ToolSpec, ...]
+    lists: dict[object, ToolList] = field(default_factory=dict)
+
+    def permitted(self, tags: frozenset[str], agent_id: int | None) -> ToolList:
+        usable = tuple(
+            spec.is_available is None or spec.is_available() for spec in self.conditional
+        )
+        key = (tags, agent_id, usable)
+        found = self.lists.get(key)
+        if found is None:
+            if len(self.lists) >= _KEPT_LISTS:
+                self.lists.clear()
+            unusable = {
+                spec.name
+                for spec, is_usable in zip(self.conditional, usable, strict=True)
+                if not is_usable
+            }
+            found = self.lists[key] = ToolList(
+                (
+                    spec
+                    for spec in self.specs
+                    if spec.tags <= tags
+                    and spec.name not in unusable
+                    and self._offers(spec, agent_id)
+                ),
+                tokens=self.key[0],
+            )
+        return found
+
+    def _offers(self, spec: ToolSpec, agent_id: int | None) -> bool:
+        agents = self.agents.get(spec.name)
+        return agents is None or agent_id in agents
+
+
+_lock = threading.Lock()
+_current: _Snapshot | None = None
+
+
+def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolList:
+    """The tools that a holder of `user_tags` may use with this agent, as they apply now; by name."""
+    return _snapshot().permitted(user_tags, agent_id)
+
+
+def permitted_now(
+    names: Collection[str], *, user_tags: frozenset[str], agent_id: int | None
+) -> frozenset[str]:
+    """Those of `names` that may be used now: the wall, a second time."""
+    if not names:
+        return frozenset()
+    permitted = available_tools(user_tags=user_tags, agent_id=agent_id)
+    return frozenset(name for name in names if permitted.named(name) is not None)
+
+
+def all_tools() -> ToolList:
+    """Every active tool with its effective texts, whoever may use it: for the index and for staff."""
+    current = _snapshot()
+    return ToolList(current.specs, tokens=current.key[0])
+
+
+def declared_tools() -> dict[str, ToolSpec]:
+    """Every tool as code and sources declare it, without what staff decided, by name."""
+    declared = {spec.name: spec for spec in remote_specs()}
+    clashing = sorted(spec.name for spec in registry if spec.name in declared)
+    if clashing:
+        logger.warning("Remote tools hidden by tools of the code: %s.", ", ".join(clashing))
+    declared.update({spec.name: spec for spec in registry})
+    return dict(sorted(declared.items()))
+
+
+def user_tags(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[str]:
+    """The tags that a user holds: the names of their groups; a superuser holds every tag, a visitor none."""
+    if user is None or not user.is_authenticated or not user.is_active:
+        return frozenset()
+    tags = {SIGNED_IN_TAG}
+    if getattr(user, "is_staff", False):
+        tags.add(STAFF_TAG)
+    if getattr(user, "is_superuser", False):
+        tags.update(*(spec.tags for spec in _snapshot().specs))
+    tags.update(Group.objects.filter(user=user.pk).values_list("name", flat=True))
+    return frozenset(tags)
+
+
+def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
+    """A declared tool with what staff wrote in its place."""
+    return replace(
+        spec,
+        description=override.description.strip() or spec.description,
+        parameters=_described(spec.parameters, override.parameters),
+        tags=spec.tags | frozenset(_words(override.extra_tags)),
+        needs_approval=spec.needs_approval
+        if override.needs_approval is None
+        else override.needs_approval,
+        examples=spec.examples + tuple(example.text for example in override.examples.all()),
+    )
+
+
+def _snapshot() -> _Snapshot:
+    global _current
+    key = (CatalogueState.tokens(), registry.version)
+    current = _current
+    if current is None or current.key != key:
+        with _lock:
+            current = _current
+            if current is None or current.key != key:
+                current = _current = _build(key)
+    return current
+
+
+def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
+    overrides = {
+        row.tool_name: row for row in ToolOverride.objects.prefetch_related("examples", "agents")
+    }
+    specs, agents = [], {}
+    for name, spec in declared_tools().items():
+        override = overrides.get(name)
+        if override is None:
+            specs.append(spec)
+        elif override.is_active:
+            specs.append(apply_override(spec, override))
+            if limited := frozenset(agent.pk for agent in override.agents.all()):
+                agents[name] = limited
+    return _Snapshot(
+        key=key,
+        specs=tuple(specs),
+        agents=agents,
+        conditional=tuple(spec for spec in specs if spec.is_available is not None),
+    )
+
+
+def _described(schema: JsonSchema, texts: Any) -> JsonSchema:
+    """The schema with staff's words for the parameters that they described."""
+    properties = schema.get("properties")
+    written = {
+        name: text.strip()
+        for name, text in (texts.items() if isinstance(texts, dict) else ())
+        if isinstance(text, str) and text.strip()
+    }
+    if not written or not isinstance(properties, dict):
+        return schema
+    return {
+        **schema,
+        "properties": {
+            name: {**inner, "description": written[name]}
+            if name in written and isinstance(inner, dict)
+            else inner
+            for name, inner in properties.items()
+        },
+    }
+
+
+def _words(value: Any) -> list[str]:
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

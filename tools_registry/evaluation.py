@@ -1,0 +1,96 @@
+"""How well selection finds the tools that questions need: recall at K, and the pairs of tools that it confuses.
+
+Pure but for the embedder: tools are given as values and need not be installed. The ranking is that of mode `local`,
+resident tools, threshold and rights left aside: what is measured is the order.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from knowledge.embeddings.base import Embedder, Purpose
+from tools_registry.ranking import Ranking, best_positions, texts_of, tool_vector
+from tools_registry.tool import Arguments, ToolContext, ToolSpec
+
+CUTS = (1, 3, 5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuery:
+    text: str
+    tools: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class SelectionReport:
+    """`recall`: the share of the tools needed that stand in the first K; `complete`: of questions with all of them."""
+
+    queries: int = 0
+    recall: dict[int, float] = field(default_factory=dict)
+    complete: dict[int, float] = field(default_factory=dict)
+    confused: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+def described_tool(row: Mapping[str, object]) -> ToolSpec:
+    """A tool from its description alone: `name`, `description`, and perhaps `parameters`, `keywords`, `examples`."""
+    parameters = row.get("parameters")
+    return ToolSpec(
+        name=str(row["name"]),
+        description=str(row["description"]),
+        parameters=parameters if isinstance(parameters, dict) else {"type": "object"},
+        invoke=_not_installed,
+        keywords=_texts(row.get("keywords")),
+        examples=_texts(row.get("examples")),
+    )
+
+
+def ranking_of(specs: Sequence[ToolSpec], model: Embedder) -> Ranking:
+    """A ranking of tools that are in no index."""
+    texts = [texts_of(spec) for spec in specs]
+    flat = [text.text for found in texts for text in found]
+    rows = model.embed(flat, purpose=Purpose.QUERY)
+    matrix = np.empty((len(specs), model.recipe.dimensions), dtype=np.float32)
+    start = 0
+    for position, found in enumerate(texts):
+        end = start + len(found)
+        matrix[position] = tool_vector([text.kind for text in found], rows[start:end])
+        start = end
+    return Ranking(specs, matrix)
+
+
+def evaluate_ranking(
+    ranking: Ranking, queries: Sequence[LabelledQuery], model: Embedder
+) -> SelectionReport:
+    """Rank the tools for each query, and count. A tool that is not in the ranking is never found."""
+    if not queries:
+        return SelectionReport()
+    vectors = model.embed([query.text for query in queries], purpose=Purpose.QUERY)
+    found: dict[int, list[float]] = {cut: [] for cut in CUTS}
+    confused: Counter[tuple[str, str]] = Counter()
+    for query, vector in zip(queries, vectors, strict=True):
+        best = best_positions(ranking.scores(vector, query.text), max(CUTS))
+        names = [ranking.names[position] for position in best]
+        for cut in CUTS:
+            found[cut].append(sum(name in names[:cut] for name in query.tools) / len(query.tools))
+        if names and names[0] not in query.tools:
+            confused.update((expected, names[0]) for expected in query.tools)
+    return SelectionReport(
+        queries=len(queries),
+        recall={cut: _mean(shares) for cut, shares in found.items()},
+        complete={cut: _mean([share == 1 for share in found[cut]]) for cut in CUTS},
+        confused=[(*pair, count) for pair, count in confused.most_common(20)],
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return round(float(np.mean(list(values))), 4)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+
+
+def _not_installed(_arguments: Arguments, _context: ToolContext) -> object:
+    raise NotImplementedError("This tool is only a description.")

@@ -1,0 +1,200 @@
+"""Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
+
+Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
+with `success=False` that the model reads. The wall of tags is checked again here, against the catalogue as it is now.
+Only `execute_calls` is asynchronous; tools are plain functions, run across the bridge that they declare. A thread cannot
+be stopped: a tool that outlives its timeout goes on unheard, which is why backends bound their own waits and why a tool
+that keeps failing is suspended.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from agents.bridges import in_database, in_thread
+from tools_registry.breaker import breakers
+from tools_registry.catalog import permitted_now
+from tools_registry.exceptions import (
+    InvalidToolArgumentsError,
+    ToolApprovalError,
+    ToolError,
+    ToolFailedError,
+    ToolForbiddenError,
+    ToolReportedError,
+    ToolSuspendedError,
+    ToolTimeoutError,
+    UnknownToolError,
+)
+from tools_registry.schema import schema_problem
+from tools_registry.tool import Arguments, ToolSpec
+from tools_registry.tool import ToolContext as ToolContext
+from tools_registry.usage import record_calls
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it; `arguments` is its JSON text, not yet trusted."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What goes back to the model: `content` is JSON text; `error` is the code of what went wrong."""
+
+    call_id: str
+    name: str
+    content: str
+    success: bool
+    error: str | None
+    duration_ms: int
+    is_personal: bool
+
+
+async def execute_calls(
+    calls: Sequence[ToolCall],
+    *,
+    tools: Sequence[ToolSpec],
+    user_tags: frozenset[str],
+    context: ToolContext,
+    approved: Collection[str] = (),
+) -> list[ToolResult]:
+    """Run the calls in parallel, up to a limit; the results stand in the order of the calls.
+
+    `tools` are those offered in this turn. `approved` are the ids of calls that a person approved: a call of a tool
+    that needs approval is refused without.
+    """
+    offered = {spec.name: spec for spec in tools}
+    names = {call.name for call in calls if call.name in offered}
+    permitted = await in_database(
+        permitted_now, names, user_tags=user_tags, agent_id=context.agent_id
+    )
+    limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
+
+    async def run(call: ToolCall) -> ToolResult:
+        async with limit:
+            return await _execute(
+                call,
+                offered.get(call.name),
+                is_permitted=call.name in permitted,
+                is_approved=call.id in approved,
+                context=context,
+            )
+
+    results = await asyncio.gather(*(run(call) for call in calls))
+    await in_database(
+        record_calls,
+        [(result.name, result.success) for result in results if result.name in offered],
+    )
+    return results
+
+
+async def _execute(
+    call: ToolCall,
+    spec: ToolSpec | None,
+    *,
+    is_permitted: bool,
+    is_approved: bool,
+    context: ToolContext,
+) -> ToolResult:
+    started = time.perf_counter()
+    try:
+        if spec is None:
+            raise UnknownToolError(f"The tool {call.name[:64]!r} was not offered.")
+        if not is_permitted:
+            raise ToolForbiddenError(f"The tool {spec.name} is not permitted.")
+        if spec.needs_approval and not is_approved:
+            raise ToolApprovalError(f"The tool {spec.name} needs approval.")
+        value = await _run(spec, parse_arguments(spec, call.arguments), context)
+        content, error = bounded_json(value), None
+    except ToolError as refusal:
+        content, error = _error_json(refusal), refusal.code
+        logger.info("Tool %s: %s.", spec.name if spec else "(unknown)", refusal.code)
+    return ToolResult(
+        call_id=call.id,
+        name=call.name,
+        content=content,
+        success=error is None,
+        error=error,
+        duration_ms=round((time.perf_counter() - started) * 1000),
+        is_personal=spec is not None and spec.is_personal,
+    )
+
+
+def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
+    """The arguments as an object that fits the tool's schema; raises `InvalidToolArgumentsError` saying why not."""
+    if len(text) > settings.TOOL_MAX_ARGUMENT_CHARACTERS:
+        raise _invalid(f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}.")
+    try:
+        # An empty text is what some models send for a tool without parameters.
+        arguments = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise _invalid("The arguments are not JSON.") from error
+    if not isinstance(arguments, dict):
+        raise _invalid("The arguments are not a JSON object.")
+    if problem := schema_problem(spec, arguments):
+        raise _invalid(problem)
+    return arguments
+
+
+def bounded_json(value: object) -> str:
+    """A tool's value as JSON text of bounded length; what is longer is cut, and says so."""
+    try:
+        text = json.dumps(to_jsonable_python(value), ensure_ascii=False, allow_nan=False)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise ToolFailedError(f"The tool's result has no JSON form: {error}") from error
+    limit = settings.TOOL_MAX_RESULT_CHARACTERS
+    if len(text) <= limit:
+        return text
+    return json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
+
+
+async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:
+    breaker = breakers[spec.name]
+    if not breaker.allows():
+        raise ToolSuspendedError(f"The tool {spec.name} failed too often.")
+    bridge = in_database if spec.uses_database else in_thread
+    seconds = spec.timeout_seconds or settings.TOOL_TIMEOUT_SECONDS
+    try:
+        async with asyncio.timeout(seconds):
+            value = await bridge(spec.invoke, arguments, context)
+    except TimeoutError as error:
+        breaker.failed()
+        raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error
+    except (InvalidToolArgumentsError, ToolReportedError):
+        breaker.succeeded()
+        raise
+    except ToolError:
+        breaker.failed()
+        raise
+    except asyncio.CancelledError:
+        breaker.abandoned()
+        raise
+    except Exception as error:  # the code of a tool is not ours
+        breaker.failed()
+        logger.exception("The tool %s failed.", spec.name)
+        raise ToolFailedError(f"{type(error).__name__} in {spec.name}.") from error
+    breaker.succeeded()
+    return value
+
+
+def _invalid(detail: str) -> InvalidToolArgumentsError:
+    return InvalidToolArgumentsError(detail)
+
+
+def _error_json(error: ToolError) -> str:
+    """What the model reads. Details of arguments, and a tool's own words, help it; other details stay in the log."""
+    body = {"code": error.code, "message": str(error.public_message)}
+    if isinstance(error, (InvalidToolArgumentsError, ToolReportedError)):
+        body["detail"] = str(error)[:1_000]
+    return json.dumps({"error": body}, ensure_ascii=False)

@@ -1,0 +1,168 @@
+"""Forms of the tools' admin: each text that staff may replace has the code's text beside it."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from agents.models import Deployment, ToolMode
+from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
+from tools_registry.exceptions import ToolSourceError
+from tools_registry.models import ToolOverride, ToolSource
+from tools_registry.sources.network import header_problem, host_of
+from tools_registry.tool import ToolSpec
+
+PARAMETER_PREFIX = "parameter_"
+_LONGEST_PARAMETER = 1_000
+_SHOWN = 600
+
+
+class ToolOverrideForm(forms.ModelForm[ToolOverride]):
+    """What staff decide for one tool; `form_for_tool` adds a field for each of its parameters."""
+
+    extra_tags = forms.MultipleChoiceField(
+        label=_("Droits ajoutés"),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Il faut aussi faire partie de ces groupes, en plus des droits du code."),
+    )
+
+    class Meta:
+        model = ToolOverride
+        fields = ("description", "is_active", "needs_approval", "agents", "extra_tags")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stored = self.instance.extra_tags if isinstance(self.instance.extra_tags, list) else []
+        groups = Group.objects.order_by("name").values_list("name", flat=True)
+        names = dict.fromkeys([*groups, SIGNED_IN_TAG, STAFF_TAG, *map(str, stored)])
+        if "extra_tags" in self.fields:
+            field = self.fields["extra_tags"]
+            field.choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+            self.initial["extra_tags"] = stored
+        for name, text in (self.instance.parameters or {}).items():
+            self.initial.setdefault(PARAMETER_PREFIX + str(name), text)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        # Texts of parameters that the tool no longer has are kept: it may have them again.
+        kept = dict(self.instance.parameters or {})
+        for name in self.fields:
+            if name.startswith(PARAMETER_PREFIX):
+                kept[name.removeprefix(PARAMETER_PREFIX)] = cleaned.get(name) or ""
+        self.instance.parameters = {name: text for name, text in kept.items() if text}
+        return cleaned
+
+
+def form_for_tool(declared: ToolSpec | None) -> type[ToolOverrideForm]:
+    """The form with the code's texts beside the fields, and one field a parameter."""
+    fields: dict[str, Any] = {}
+    for name, inner in parameters_of(declared).items():
+        text = inner.get("description") if isinstance(inner, dict) else ""
+        fields[PARAMETER_PREFIX + name] = forms.CharField(
+            label=name,
+            required=False,
+            max_length=_LONGEST_PARAMETER,
+            widget=UnfoldAdminTextInputWidget,
+            help_text=_code_text(str(text or "")),
+        )
+    return type("ToolForm", (ToolOverrideForm,), fields)
+
+
+def parameter_fields(declared: ToolSpec | None) -> list[str]:
+    return [PARAMETER_PREFIX + name for name in parameters_of(declared)]
+
+
+def parameters_of(declared: ToolSpec | None) -> dict[str, Any]:
+    properties = declared.parameters.get("properties") if declared is not None else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def _code_text(text: str) -> str:
+    if not text:
+        return gettext("Texte du code : aucun.")
+    return gettext("Texte du code : « %(text)s »") % {"text": Truncator(text).chars(_SHOWN)}
+
+
+class ToolSourceForm(forms.ModelForm[ToolSource]):
+    class Meta:
+        model = ToolSource
+        fields = (
+            "slug",
+            "name",
+            "kind",
+            "command",
+            "url",
+            "document",
+            "allowed_hosts",
+            "headers",
+            "tags",
+            "is_personal",
+            "timeout_seconds",
+            "is_active",
+        )
+
+    def clean_headers(self) -> dict[str, str]:
+        headers: dict[str, str] = self.cleaned_data["headers"] or {}
+        if problem := header_problem(headers):
+            raise ValidationError(
+                gettext("En-tête refusé : %(problem)s.") % {"problem": problem}, code="invalid"
+            )
+        return headers
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if url:
+            try:
+                host_of(url)
+            except ToolSourceError as error:
+                raise ValidationError(
+                    gettext("Une adresse http ou https est attendue."), code="invalid"
+                ) from error
+        return url
+
+    def clean_allowed_hosts(self) -> list[str]:
+        return self.cleaned_data["allowed_hosts"] or []
+
+    def clean_tags(self) -> list[str]:
+        return self.cleaned_data["tags"] or []
+
+
+class SimulatorForm(forms.Form):
+    """A question, for whom, and under which settings."""
+
+    question = forms.CharField(
+        label=_("Question"),
+        max_length=2_000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+    )
+    user = forms.CharField(
+        label=_("Utilisateur"),
+        required=False,
+        max_length=150,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
+    )
+    deployment = forms.ModelChoiceField(
+        label=_("Déploiement"),
+        queryset=Deployment.objects.select_related("agent"),
+        required=False,
+        empty_label=_("Réglages du site"),
+        widget=UnfoldAdminSelectWidget,
+    )
+    mode = forms.ChoiceField(
+        label=_("Choix des outils"),
+        required=False,
+        choices=[("", _("Celui des réglages")), *ToolMode.choices],
+        widget=UnfoldAdminSelectWidget,
+    )

@@ -1,0 +1,223 @@
+"""The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`.
+
+`sync_index` brings it up to date and costs nothing where nothing changed: a text that was embedded before with the same
+recipe keeps its vector. Everything here can be rebuilt; what staff wrote is elsewhere. Readers (`selection.local`,
+`selection.external`) notice a change by the tokens of `CatalogueState`.
+"""
+
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.models import Agent, Deployment, RuntimeSettings, ToolMode
+from agents.transactions import short_write
+from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
+from knowledge.vectors.base import Point, vector_store
+from tools_registry.catalog import ToolList, all_tools, declared_tools
+from tools_registry.models import CatalogueState, IndexedTool, ToolOverride
+from tools_registry.ranking import TextKind, ToolText, texts_of, tool_vector
+from tools_registry.tool import ToolSpec
+
+logger = logging.getLogger(__name__)
+
+#: The name under which readers find the tools in the vector store.
+EXTERNAL_ALIAS = "tools"
+_FLOAT32 = np.dtype("<f4")
+_POINT_NAMESPACE = uuid.UUID("5a7c0d8e-9a40-5f0e-8b8d-0f6d0f7a1c11")
+_BATCH = 500
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class ToolIndexReport:
+    tools: int = 0
+    embedded: int = 0
+    reused: int = 0
+    removed: int = 0
+    external: int | None = None
+    changed: list[str] = field(default_factory=list)
+
+
+def sync_index(
+    names: Iterable[str] | None = None,
+    *,
+    external: bool | None = None,
+    on_progress: OnProgress | None = None,
+) -> ToolIndexReport:
+    """Index the effective texts of every tool, or of `names` only; `external` forces or forbids the vector store.
+
+    Raises `EmbeddingUnavailableError`; what was indexed before then stays as it was.
+    """
+    ensure_overrides()
+    tools = all_tools()
+    model = embedder()
+    wanted = None if names is None else set(names)
+    stored = {row.tool_name: row for row in IndexedTool.objects.all()}
+    report = ToolIndexReport(tools=len(tools))
+    stale = [
+        spec
+        for spec in tools
+        if (wanted is None or spec.name in wanted)
+        and (spec.name not in stored or stored[spec.name].digest != tool_digest(spec, model.recipe))
+    ]
+    rows = _embedded_rows(stale, stored, model, report, on_progress)
+    gone = stored.keys() - {spec.name for spec in tools} if wanted is None else set()
+    if rows or gone:
+        with short_write():
+            IndexedTool.objects.bulk_create(
+                rows,
+                batch_size=100,
+                update_conflicts=True,
+                unique_fields=["tool_name"],
+                update_fields=["digest", "texts", "recipe", "vectors"],
+            )
+            IndexedTool.objects.filter(tool_name__in=gone).delete()
+            CatalogueState.touch("index")
+    report.removed, report.changed = len(gone), [row.tool_name for row in rows]
+    if external if external is not None else is_mode_in_use(ToolMode.EXTERNAL):
+        report.external = _sync_external(tools, model.recipe)
+    return report
+
+
+def ensure_overrides() -> None:
+    """A row of `ToolOverride` for every declared tool, so that staff find it."""
+    known = set(ToolOverride.objects.values_list("tool_name", flat=True))
+    missing = [name for name in declared_tools() if name not in known]
+    if missing:
+        # Empty rows change nothing that applies, so the catalogue's token stays.
+        ToolOverride.objects.bulk_create(
+            [ToolOverride(tool_name=name) for name in missing], ignore_conflicts=True
+        )
+
+
+def tool_digest(spec: ToolSpec, recipe: Recipe) -> str:
+    """What a tool's vectors depend on: its texts and the recipe."""
+    parts = [f"{text.kind}\0{text.text}" for text in texts_of(spec)]
+    return hashlib.sha256("\1".join([repr(recipe), *parts]).encode()).hexdigest()
+
+
+def indexed_vectors(tools: ToolList, recipe: Recipe) -> tuple[dict[str, Vectors], list[str]]:
+    """The vector of each tool that has one of this recipe, and the names of those that are missing or out of date."""
+    wanted = recipe.as_json()
+    vectors, current = {}, set()
+    rows = IndexedTool.objects.values_list("tool_name", "digest", "texts", "recipe", "vectors")
+    for name, digest, texts, stored_recipe, data in rows.iterator(chunk_size=_BATCH):
+        spec = tools.named(name)
+        if spec is None or stored_recipe != wanted:
+            continue
+        kinds = [TextKind(kind) for kind, _text_hash in texts]
+        vectors[name] = tool_vector(kinds, _as_rows(data, recipe))
+        if digest == tool_digest(spec, recipe):
+            current.add(name)
+    return vectors, [spec.name for spec in tools if spec.name not in current]
+
+
+def is_mode_in_use(mode: ToolMode) -> bool:
+    """Whether any level (site, agent, deployment) chooses tools this way."""
+    return (
+        RuntimeSettings.load().tool_mode == mode
+        or Agent.objects.filter(tool_mode=mode).exists()
+        or any(
+            isinstance(overlay, dict) and overlay.get("tool_mode") == mode
+            for overlay in Deployment.objects.values_list("config_overlay", flat=True)
+        )
+    )
+
+
+def _embedded_rows(
+    stale: Sequence[ToolSpec],
+    stored: Mapping[str, IndexedTool],
+    model: Embedder,
+    report: ToolIndexReport,
+    on_progress: OnProgress | None,
+) -> list[IndexedTool]:
+    recipe = model.recipe
+    texts = {spec.name: texts_of(spec) for spec in stale}
+    known = _known_vectors((stored[name] for name in texts if name in stored), recipe)
+    missing = list(
+        {
+            key: text.text
+            for name, found in texts.items()
+            for text in found
+            if (key := (name, _text_key(text))) not in known
+        }.items()
+    )
+    if missing:
+        fresh = model.embed(
+            [text for _key, text in missing],
+            purpose=Purpose.QUERY,  # compared with questions, as one question with another
+            on_progress=None
+            if on_progress is None
+            else lambda done: on_progress(done, len(missing)),
+        )
+        known.update({key: row for (key, _text), row in zip(missing, fresh, strict=True)})
+    report.embedded = len(missing)
+    report.reused = sum(map(len, texts.values())) - len(missing)
+    return [
+        IndexedTool(
+            tool_name=spec.name,
+            digest=tool_digest(spec, recipe),
+            texts=[[text.kind.value, _text_key(text)] for text in texts[spec.name]],
+            recipe=recipe.as_json(),
+            vectors=b"".join(
+                known[spec.name, _text_key(text)].astype(_FLOAT32).tobytes()
+                for text in texts[spec.name]
+            ),
+        )
+        for spec in stale
+    ]
+
+
+def _known_vectors(rows: Iterable[IndexedTool], recipe: Recipe) -> dict[tuple[str, str], Vectors]:
+    known = {}
+    for row in rows:
+        if row.recipe == recipe.as_json():
+            for (_kind, key), vector in zip(row.texts, _as_rows(row.vectors, recipe), strict=True):
+                known[row.tool_name, key] = vector
+    return known
+
+
+def _text_key(text: ToolText) -> str:
+    return hashlib.sha256(text.text.encode()).hexdigest()[:32]
+
+
+def _as_rows(data: bytes | memoryview, recipe: Recipe) -> Vectors:
+    rows: Vectors = np.frombuffer(data, dtype=_FLOAT32).reshape(-1, recipe.dimensions)
+    return rows
+
+
+def _sync_external(tools: ToolList, recipe: Recipe) -> int:
+    """Make the vector store hold exactly the indexed tools. One collection for each recipe, found by its alias."""
+    store = vector_store()
+    token = CatalogueState.tokens()[1]
+    digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:8]
+    collection = f"{EXTERNAL_ALIAS}_{digest}"
+    store.ensure(collection, recipe)
+    vectors, _missing = indexed_vectors(tools, recipe)
+    points = {point_id(name): (name, vector) for name, vector in vectors.items()}
+    present: dict[str, Vectors] = {
+        point.id: point.vector for batch in store.scroll(collection) for point in batch
+    }
+    store.delete(collection, sorted(present.keys() - points.keys()))
+    changed = [
+        Point(key, vector, {"name": name})
+        for key, (name, vector) in points.items()
+        if key not in present or not np.allclose(present[key], vector, atol=1e-6)
+    ]
+    for start in range(0, len(changed), _BATCH):
+        store.upsert(collection, changed[start : start + _BATCH])
+    previous = store.resolve_alias(EXTERNAL_ALIAS)
+    if previous != collection:
+        store.point_alias(EXTERNAL_ALIAS, collection)
+        if previous is not None:
+            store.drop(previous)
+    CatalogueState.objects.update_or_create(pk=1, defaults={"external": token})
+    return len(points)
+
+
+def point_id(name: str) -> str:
+    return str(uuid.uuid5(_POINT_NAMESPACE, name))

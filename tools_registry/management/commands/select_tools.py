@@ -1,0 +1,69 @@
+"""`select_tools "question"`: which tools would be offered to a user for a question, with scores and reasons."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.models import RuntimeSettings, ToolMode
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.management.terminal import errors_to_terminal, print_json
+from tools_registry.catalog import available_tools, user_tags
+from tools_registry.index import sync_index
+from tools_registry.selection.base import SelectedTool, SelectionSettings, select_tools
+
+
+class Command(BaseCommand):
+    help = "Select tools for a question, without asking a model."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("question")
+        parser.add_argument("--user", default="", help="a user's name; a visitor by default")
+        parser.add_argument("--mode", choices=ToolMode.values, default="")
+        parser.add_argument(
+            "--limit", type=int, default=0, help="tools; the site's setting by default"
+        )
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        site = RuntimeSettings.load()
+        config = SelectionSettings(
+            tool_mode=options["mode"] or site.tool_mode,
+            tool_top_k=max(0, options["limit"]) or site.tool_top_k,
+            tool_threshold=site.tool_threshold,
+        )
+        with errors_to_terminal():
+            if config.tool_mode != ToolMode.DIRECT:
+                # Costs nothing where the index is up to date; a terminal has no worker to ask.
+                sync_index(external=config.tool_mode == ToolMode.EXTERNAL)
+            chosen = select_tools(
+                question_vector=embedder().embed_one(options["question"], purpose=Purpose.QUERY),
+                question=options["question"],
+                candidates=available_tools(user_tags=_tags(options["user"]), agent_id=None),
+                config=config,
+            )
+        if options["json"]:
+            print_json(self.stdout, {"tools": [_row(found) for found in chosen]})
+            return
+        for found in chosen:
+            score = "  –  " if found.score is None else f"{found.score:.3f}"
+            self.stdout.write(f"{score}  {found.spec.name}  ({found.reason})")
+
+
+def _tags(username: str) -> frozenset[str]:
+    if not username:
+        return frozenset()
+    model = get_user_model()
+    user = model.objects.filter(**{model.USERNAME_FIELD: username}).first()
+    if user is None:
+        raise CommandError(f"There is no user {username!r}. Name one, or leave --user out.")
+    return user_tags(user)
+
+
+def _row(found: SelectedTool) -> dict[str, Any]:
+    return {
+        "name": found.spec.name,
+        "score": None if found.score is None else round(found.score, 4),
+        "reason": found.reason.value,
+    }

@@ -1,0 +1,295 @@
+"""What staff decide about tools, where remote tools come from, and what is derived from both (index, usage).
+
+Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
+that was ever seen and holds what staff wrote; an empty field leaves the tool's own value. `CatalogueState` carries two
+tokens that every change replaces: processes compare them with what they hold. They are random rather than counted,
+so that a change that was rolled back is never taken for the next one.
+"""
+
+import uuid
+from typing import ClassVar
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from agents.models import Agent
+
+NAME_LENGTH = 64
+
+
+def new_token() -> str:
+    return uuid.uuid4().hex
+
+
+class CatalogueState(models.Model):
+    """One row: the state of the catalogue (texts, rights, sources) and of the index (vectors)."""
+
+    catalogue = models.CharField(max_length=32, default=new_token)
+    index = models.CharField(max_length=32, default=new_token)
+    #: The state of the index that the vector store holds.
+    external = models.CharField(max_length=32, blank=True, default="")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=models.Q(pk=1), name="tool_catalogue_one_row")
+        ]
+
+    def __str__(self) -> str:
+        return self.catalogue
+
+    @classmethod
+    def tokens(cls) -> tuple[str, str]:
+        """The catalogue's token and the index's; empty before the first change."""
+        return cls.objects.filter(pk=1).values_list("catalogue", "index").first() or ("", "")
+
+    @classmethod
+    def touch(cls, *names: str) -> None:
+        """Replace the named tokens."""
+        changed = {name: new_token() for name in names}
+        if not cls.objects.filter(pk=1).update(**changed):
+            cls.objects.get_or_create(pk=1, defaults=changed)
+
+
+class ToolOverride(models.Model):
+    """What staff decided for one tool; it holds in every mode."""
+
+    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True, editable=False)
+    description = models.TextField(
+        _("description"),
+        blank=True,
+        default="",
+        max_length=4_000,
+        help_text=_("Remplace la description de l’outil. Vide : celle du code."),
+    )
+    parameters = models.JSONField(
+        _("descriptions des paramètres"),
+        blank=True,
+        default=dict,
+        help_text=_("Par nom de paramètre ; un paramètre absent garde sa description."),
+    )
+    extra_tags = models.JSONField(
+        _("droits ajoutés"),
+        blank=True,
+        default=list,
+        help_text=_(
+            "Noms de groupes dont il faut aussi faire partie pour utiliser l’outil, en plus de ceux du code."
+        ),
+    )
+    agents = models.ManyToManyField(
+        Agent,
+        blank=True,
+        related_name="+",
+        verbose_name=_("agents"),
+        help_text=_("Agents qui proposent cet outil. Aucun : tous."),
+    )
+    needs_approval = models.BooleanField(
+        _("accord d’une personne"),
+        null=True,
+        blank=True,
+        default=None,
+        help_text=_("Demander l’accord de l’utilisateur avant chaque exécution."),
+    )
+    is_active = models.BooleanField(_("actif"), default=True)
+    updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("outil")
+        verbose_name_plural = _("outils")
+        ordering: ClassVar = ["tool_name"]
+
+    def __str__(self) -> str:
+        return self.tool_name
+
+
+class ToolExample(models.Model):
+    """A way in which people ask for what a tool does; indexed with its description."""
+
+    override = models.ForeignKey(
+        ToolOverride, on_delete=models.CASCADE, related_name="examples", verbose_name=_("outil")
+    )
+    text = models.CharField(_("formulation"), max_length=500)
+
+    class Meta:
+        verbose_name = _("formulation")
+        verbose_name_plural = _("formulations")
+        ordering: ClassVar = ["id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["override", "text"], name="tool_example_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ToolUsage(models.Model):
+    """How often a tool was offered, called, and failed."""
+
+    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True)
+    selected = models.PositiveBigIntegerField(_("proposé"), default=0)
+    called = models.PositiveBigIntegerField(_("appelé"), default=0)
+    failed = models.PositiveBigIntegerField(_("en échec"), default=0)
+    last_selected_at = models.DateTimeField(_("dernière proposition"), null=True, blank=True)
+    last_called_at = models.DateTimeField(_("dernier appel"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("usage d’un outil")
+        verbose_name_plural = _("usage des outils")
+        ordering: ClassVar = ["tool_name"]
+
+    def __str__(self) -> str:
+        return self.tool_name
+
+
+class LabelledQuestion(models.Model):
+    """A question and the tools that it needs: what selection is measured on."""
+
+    text = models.CharField(_("question"), max_length=500, unique=True)
+    expected = models.ManyToManyField(
+        ToolOverride, related_name="+", verbose_name=_("outils attendus")
+    )
+
+    class Meta:
+        verbose_name = _("question étiquetée")
+        verbose_name_plural = _("questions étiquetées")
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class IndexedTool(models.Model):
+    """The vectors of one tool: one float32 row for each of its texts, in order. Derived; `index_tools` rebuilds it."""
+
+    tool_name = models.CharField(max_length=NAME_LENGTH, unique=True)
+    digest = models.CharField(max_length=64)
+    texts = models.JSONField()
+    recipe = models.JSONField()
+    vectors = models.BinaryField()
+
+    class Meta:
+        verbose_name = _("outil indexé")
+        verbose_name_plural = _("outils indexés")
+
+    def __str__(self) -> str:
+        return self.tool_name
+
+
+class SourceKind(models.TextChoices):
+    MCP_STDIO = "mcp_stdio", _("Serveur MCP local (stdio)")
+    MCP_HTTP = "mcp_http", _("Serveur MCP (HTTP)")
+    OPENAPI = "openapi", _("Document OpenAPI")
+
+
+class ToolSource(models.Model):
+    """A server or a document that brings tools. Its address and commands obey the operator's allow-lists."""
+
+    slug = models.SlugField(
+        _("identifiant"),
+        unique=True,
+        max_length=20,
+        help_text=_("Début du nom de ses outils."),
+        validators=[RegexValidator(r"^[a-zA-Z0-9_-]+$")],
+    )
+    name = models.CharField(_("nom"), max_length=200)
+    kind = models.CharField(_("nature"), max_length=20, choices=SourceKind.choices)
+    command = models.CharField(
+        _("commande"),
+        max_length=80,
+        blank=True,
+        default="",
+        help_text=_("Pour stdio : un nom de la variable MCP_STDIO_SERVERS."),
+    )
+    url = models.CharField(
+        _("adresse"),
+        blank=True,
+        default="",
+        max_length=500,
+        help_text=_("Du serveur MCP, ou du document OpenAPI quand il n’est pas collé ci-dessous."),
+    )
+    document = models.TextField(_("document OpenAPI"), blank=True, default="", max_length=2_000_000)
+    allowed_hosts = models.JSONField(
+        _("hôtes permis"),
+        blank=True,
+        default=list,
+        help_text=_(
+            "Noms des serveurs que cette source peut appeler, avec leur port s’il n’est pas habituel."
+        ),
+    )
+    headers = models.JSONField(
+        _("en-têtes"),
+        blank=True,
+        default=dict,
+        help_text=_(
+            'Par exemple {"Authorization": "Bearer ${TOOL_SECRET_CRM}"} : les secrets sont nommés, jamais écrits.'
+        ),
+    )
+    tags = models.JSONField(
+        _("droits"),
+        blank=True,
+        default=list,
+        help_text=_("Noms de groupes dont il faut faire partie pour utiliser ses outils."),
+    )
+    is_personal = models.BooleanField(
+        _("résultats personnels"),
+        default=True,
+        help_text=_("Les réponses faites avec ses outils ne sont jamais gardées pour d’autres."),
+    )
+    timeout_seconds = models.FloatField(
+        _("délai (secondes)"),
+        default=20.0,
+        validators=[MinValueValidator(0.1), MaxValueValidator(120.0)],
+    )
+    is_active = models.BooleanField(_("active"), default=True)
+    refreshed_at = models.DateTimeField(_("liste lue le"), null=True, blank=True, editable=False)
+    last_error = models.TextField(_("dernière erreur"), blank=True, default="", editable=False)
+
+    class Meta:
+        verbose_name = _("source d’outils")
+        verbose_name_plural = _("sources d’outils")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if self.kind == SourceKind.MCP_STDIO and not self.command:
+            raise ValidationError({"command": _("Une source stdio a besoin d’une commande.")})
+        if self.kind == SourceKind.MCP_HTTP and not self.url:
+            raise ValidationError({"url": _("Un serveur MCP a besoin d’une adresse.")})
+        if self.kind == SourceKind.OPENAPI and not (self.url or self.document):
+            raise ValidationError({"document": _("Donnez le document ou son adresse.")})
+        if self.kind == SourceKind.OPENAPI and not self.allowed_hosts:
+            raise ValidationError({"allowed_hosts": _("Nommez au moins un hôte permis.")})
+        for name in ("allowed_hosts", "tags"):
+            value = getattr(self, name)
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise ValidationError({name: _("Une liste de textes est attendue.")})
+
+
+class RemoteTool(models.Model):
+    """A tool that a source declared when its list was last read. None is offered before staff allow it."""
+
+    source = models.ForeignKey(
+        ToolSource, on_delete=models.CASCADE, related_name="tools", verbose_name=_("source")
+    )
+    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True)
+    remote_name = models.CharField(_("nom dans la source"), max_length=200)
+    description = models.TextField(_("description"), blank=True, default="")
+    parameters = models.JSONField(_("paramètres"), default=dict)
+    operation = models.JSONField(_("opération"), default=dict)
+    needs_approval = models.BooleanField(_("accord d’une personne"), default=False)
+    is_allowed = models.BooleanField(_("permis"), default=False)
+    is_present = models.BooleanField(_("présent"), default=True)
+
+    class Meta:
+        verbose_name = _("outil distant")
+        verbose_name_plural = _("outils distants")
+        ordering: ClassVar = ["tool_name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["source", "remote_name"], name="remote_tool_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.tool_name

@@ -1,0 +1,214 @@
+"""Scoring tools for a question: one product over one vector a tool, plus the words that both share. Pure; no ORM.
+
+A tool's vector is the sum of its texts' vectors with fixed weights, the mean of its example phrasings counting most,
+made unit: so any number of phrasings costs nothing when a question is asked. The lexical part is BM25 over folded
+word beginnings, divided by the weight of the question's words; it decides between tools that lie as near. The numbers
+were measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from knowledge.embeddings.base import Vectors
+from tools_registry.stopwords import STOPWORDS
+from tools_registry.tool import ToolSpec
+
+Scores = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.intp]
+
+
+class TextKind(StrEnum):
+    """What a text of a tool is; stored with its vector."""
+
+    DESCRIPTION = "description"
+    NAME = "name"
+    PARAMETERS = "parameters"
+    EXAMPLE = "example"
+
+
+#: What the texts of one kind weigh together in a tool's vector.
+WEIGHTS = {
+    TextKind.DESCRIPTION: 1.0,
+    TextKind.NAME: 0.5,
+    TextKind.PARAMETERS: 0.25,
+    TextKind.EXAMPLE: 2.0,
+}
+#: What the shared words weigh beside the cosine.
+LEXICAL_WEIGHT = 0.4
+#: The question's weight of words at which the two parts stand in that proportion.
+_QUESTION_WEIGHT = 5.0
+_SATURATION, _LENGTH = 1.2, 0.75
+_STEM = 5
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    kind: TextKind
+    text: str
+
+
+def texts_of(spec: ToolSpec) -> list[ToolText]:
+    """Everything of a tool that is embedded, in a stable order."""
+    texts = [
+        ToolText(TextKind.DESCRIPTION, spec.description),
+        ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords])),
+    ]
+    if described := parameter_text(spec):
+        texts.append(ToolText(TextKind.PARAMETERS, described))
+    texts.extend(
+        ToolText(TextKind.EXAMPLE, example)
+        for example in dict.fromkeys(spec.examples)
+        if example.strip()
+    )
+    return texts
+
+
+def parameter_text(spec: ToolSpec) -> str:
+    properties = spec.parameters.get("properties")
+    if not isinstance(properties, dict):
+        return ""
+    return ". ".join(
+        f"{spoken_name(name)}: {inner['description']}"
+        for name, inner in properties.items()
+        if isinstance(inner, dict) and isinstance(inner.get("description"), str)
+    )
+
+
+def spoken_name(name: str) -> str:
+    """`MapTool_find-route` as words: "Map Tool find route"."""
+    words = _WORD.findall(_CAMEL.sub(" ", name))
+    return " ".join(words) or name
+
+
+def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
+    """The one vector of a tool from those of its texts."""
+    counts = Counter(kinds)
+    weights = np.array([WEIGHTS[kind] / counts[kind] for kind in kinds], dtype=np.float32)
+    summed: Vectors = weights @ vectors
+    norm = float(np.linalg.norm(summed))
+    return summed / norm if norm else summed
+
+
+class Lexicon:
+    """BM25 over the tools' words, as posting lists."""
+
+    def __init__(self, specs: Sequence[ToolSpec]) -> None:
+        documents = [Counter(_tool_words(spec)) for spec in specs]
+        self.size = len(documents)
+        lengths = [sum(document.values()) for document in documents]
+        mean = (sum(lengths) / self.size if self.size else 0.0) or 1.0
+        postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for position, document in enumerate(documents):
+            damping = _SATURATION * (1 - _LENGTH + _LENGTH * lengths[position] / mean)
+            for word, count in document.items():
+                saturated = count * (_SATURATION + 1) / (count + damping)
+                postings[word].append((position, saturated))
+        self._unknown = self._idf(0)
+        self._postings: dict[str, tuple[float, Positions, Scores]] = {}
+        for word, found in postings.items():
+            idf = self._idf(len(found))
+            self._postings[word] = (
+                idf,
+                np.array([position for position, _value in found], dtype=np.intp),
+                np.array([idf * value for _position, value in found], dtype=np.float32),
+            )
+
+    def scores(self, question: str) -> Scores:
+        """The lexical part alone."""
+        scores: Scores = np.zeros(self.size, dtype=np.float32)
+        self.add_to(scores, question)
+        return scores
+
+    def add_to(self, scores: Scores, question: str) -> None:
+        """Add the lexical part of each tool's score, in place."""
+        found, weight = [], 0.0
+        for word in set(words_of(question)):
+            entry = self._postings.get(word)
+            if entry is None:
+                weight += self._unknown
+            else:
+                weight += entry[0]
+                found.append(entry)
+        if not found:
+            return
+        factor = np.float32(LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight)))
+        for _idf, positions, values in found:
+            # A tool stands once in each posting list, so this adds every value.
+            scores[positions] += values * factor
+
+    def _idf(self, documents: int) -> float:
+        return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))
+
+
+class Ranking:
+    """Tools with their vectors and words, ready to be scored; immutable."""
+
+    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
+        self.names = tuple(spec.name for spec in specs)
+        self.position = {name: position for position, name in enumerate(self.names)}
+        self._matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+        self._lexicon = Lexicon(specs)
+
+    def scores(self, question_vector: Vectors, question: str) -> Scores:
+        """The score of every tool, in the order of `names`."""
+        scores: Scores = self._matrix @ question_vector
+        self._lexicon.add_to(scores, question)
+        return scores
+
+    def vector(self, name: str) -> Vectors:
+        row: Vectors = self._matrix[self.position[name]]
+        return row
+
+    @property
+    def matrix(self) -> Vectors:
+        return self._matrix
+
+
+def best_positions(scores: Scores, limit: int) -> list[int]:
+    """The positions of the `limit` highest scores, best first, ties by position."""
+    if limit <= 0 or not len(scores):
+        return []
+    if limit < len(scores):
+        last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        near = np.flatnonzero(scores >= last)
+    else:
+        near = np.arange(len(scores))
+    order = near[np.argsort(-scores[near], kind="stable")]
+    best: list[int] = order[:limit].tolist()
+    return best
+
+
+def words_of(text: str) -> list[str]:
+    """Folded beginnings of the words that say something, in French and in English."""
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return [
+        word[:_STEM]
+        for word in _WORD.findall(text.lower())
+        if len(word) > 1 and word not in STOPWORDS
+    ]
+
+
+def _tool_words(spec: ToolSpec) -> list[str]:
+    return words_of(
+        " ".join(
+            [
+                spoken_name(spec.name),
+                spec.description,
+                *spec.keywords,
+                parameter_text(spec),
+                *spec.examples,
+            ]
+        )
+    )

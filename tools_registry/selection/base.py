@@ -1,0 +1,151 @@
+"""`select_tools`: resident tools, then those that a mode finds for the question, then those used a moment ago.
+
+The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
+Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
+rules (at most three resident, top-K, threshold, recent tools kept) are here, once. Thresholds are inclusive.
+
+The backends may read the database (`local`, when its index has changed) or a vector store (`external`): call
+`select_tools` through `agents.bridges.in_database`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from django.core.checks import CheckMessage
+
+from agents.backends import BackendHandler
+from knowledge.embeddings.base import Vectors, embedder
+from tools_registry.catalog import ToolList
+from tools_registry.tool import ToolSpec
+
+#: A resident tool takes room in every prompt (seed 003, step 2).
+MAX_RESIDENT = 3
+
+
+class SelectionReason(StrEnum):
+    RESIDENT = "resident"
+    SIMILAR = "similar"
+    RECENT = "recent"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTool:
+    """A tool to offer, why, and its score where the mode gives one."""
+
+    spec: ToolSpec
+    score: float | None
+    reason: SelectionReason
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTool:
+    spec: ToolSpec
+    score: float
+
+
+class SelectionConfig(Protocol):
+    """What selection reads of `agents.effective.EffectiveConfig`."""
+
+    @property
+    def tools_enabled(self) -> bool: ...
+    @property
+    def tool_mode(self) -> str: ...
+    @property
+    def tool_top_k(self) -> int: ...
+    @property
+    def tool_threshold(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSettings:
+    """A `SelectionConfig` of its own, for commands and the simulator."""
+
+    tool_mode: str
+    tool_top_k: int
+    tool_threshold: float | None
+    tools_enabled: bool = True
+
+
+#: From which score on a tool is offered where staff set no threshold, by embedding model; measured, see
+#: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
+MEASURED_THRESHOLDS: dict[str, float] = {
+    "universal-sentence-encoder-multilingual-3": 0.25,
+}
+
+
+def effective_threshold(config: SelectionConfig) -> float | None:
+    """Staff's threshold, else the one measured for the embedding model in use, else none."""
+    if config.tool_threshold is not None:
+        return config.tool_threshold
+    return MEASURED_THRESHOLDS.get(embedder().recipe.model)
+
+
+class ToolSelector(ABC):
+    """Ranks candidates for a question."""
+
+    #: Whether `rank` scores; where it does not, every candidate is offered.
+    ranks: bool = True
+
+    @abstractmethod
+    def rank(
+        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
+    ) -> list[RankedTool]:
+        """The `limit` best candidates, best first."""
+
+    def check(self) -> list[CheckMessage]:
+        return []
+
+
+_selectors: BackendHandler[ToolSelector] = BackendHandler("TOOL_SELECTORS", ToolSelector)
+
+
+def tool_selector(mode: str) -> ToolSelector:
+    return _selectors[mode]
+
+
+def select_tools(
+    *,
+    question_vector: Vectors,
+    question: str,
+    candidates: ToolList,
+    recent: Sequence[str] = (),
+    config: SelectionConfig,
+) -> list[SelectedTool]:
+    """The tools to offer for this question, resident ones first, then by score, then those in `recent` (names)."""
+    if not config.tools_enabled or not candidates:
+        return []
+    selector = tool_selector(config.tool_mode)
+    if not selector.ranks:
+        return [
+            SelectedTool(
+                spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL
+            )
+            for spec in candidates
+        ]
+    chosen = {
+        spec.name: SelectedTool(spec, None, SelectionReason.RESIDENT)
+        for spec in candidates.resident[:MAX_RESIDENT]
+    }
+    ranked = selector.rank(
+        question_vector=question_vector,
+        question=question,
+        candidates=candidates,
+        limit=config.tool_top_k + len(chosen),
+    )
+    threshold = effective_threshold(config)
+    similar = 0
+    for found in ranked:
+        if similar == config.tool_top_k or (threshold is not None and found.score < threshold):
+            break
+        if found.spec.name not in chosen:
+            chosen[found.spec.name] = SelectedTool(found.spec, found.score, SelectionReason.SIMILAR)
+            similar += 1
+    for name in recent:
+        spec = candidates.named(name)
+        if spec is not None and name not in chosen:
+            chosen[name] = SelectedTool(spec, None, SelectionReason.RECENT)
+    return list(chosen.values())

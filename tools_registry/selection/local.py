@@ -1,0 +1,97 @@
+"""Mode `local`: the nearest tools by the index in the database, over a matrix that each process keeps.
+
+The matrix is made anew when the catalogue or the index has changed, which the tokens tell; a turn in between costs one
+product. A tool whose vectors are missing or out of date keeps its old ones, or its words alone, until the index is
+brought up to date, which is asked for here.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from knowledge.embeddings.base import Recipe, Vectors, embedder
+from tools_registry.catalog import ToolList, all_tools
+from tools_registry.index import indexed_vectors
+from tools_registry.ranking import Positions, Ranking, best_positions
+from tools_registry.selection.base import RankedTool, ToolSelector
+from tools_registry.tasks import ask_for_index
+from tools_registry.tool import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    tokens: tuple[str, str]
+    recipe: Recipe
+    ranking: Ranking
+
+
+class LocalToolSelector(ToolSelector):
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: _State | None = None
+
+    def rank(
+        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
+    ) -> list[RankedTool]:
+        return rank_candidates(
+            self.ranking(candidates.tokens),
+            candidates,
+            question_vector=question_vector,
+            question=question,
+            limit=limit,
+        )
+
+    def ranking(self, tokens: tuple[str, str]) -> Ranking:
+        """Every tool as the database has it, which is asked where `tokens` are not those of the matrix kept."""
+        recipe = embedder().recipe
+        state = self._state
+        if state is None or state.tokens != tokens or state.recipe != recipe:
+            with self._lock:
+                state, tools = self._state, all_tools()
+                if state is None or state.tokens != tools.tokens or state.recipe != recipe:
+                    state = self._state = _load(tools, recipe)
+        return state.ranking
+
+
+def rank_candidates(
+    ranking: Ranking,
+    candidates: ToolList,
+    *,
+    question_vector: Vectors,
+    question: str,
+    limit: int,
+) -> list[RankedTool]:
+    """The best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
+    scores = ranking.scores(question_vector, question)
+    positions, specs = _positions(ranking, candidates)
+    kept = scores if positions is None else scores[positions]
+    return [RankedTool(specs[i], float(kept[i])) for i in best_positions(kept, limit)]
+
+
+def _positions(
+    ranking: Ranking, candidates: ToolList
+) -> tuple[Positions | None, Sequence[ToolSpec]]:
+    """Where the candidates stand in the ranking (`None`: all of them, in order); kept with the list."""
+    known = candidates.placed
+    if known is None or known[0] is not ranking:
+        specs = [spec for spec in candidates if spec.name in ranking.position]
+        if tuple(spec.name for spec in specs) == ranking.names:
+            positions = None
+        else:
+            positions = np.array([ranking.position[s.name] for s in specs], dtype=np.intp)
+        known = candidates.placed = (ranking, positions, specs)
+    return known[1], known[2]
+
+
+def _load(tools: ToolList, recipe: Recipe) -> _State:
+    vectors, outdated = indexed_vectors(tools, recipe)
+    if outdated:
+        ask_for_index(f"{tools.tokens} {recipe.model}")
+    matrix = np.zeros((len(tools), recipe.dimensions), dtype=np.float32)
+    for position, spec in enumerate(tools):
+        vector = vectors.get(spec.name)
+        if vector is not None:
+            matrix[position] = vector
+    return _State(tools.tokens, recipe, Ranking(tools, matrix))

@@ -1,0 +1,28 @@
+"""Every change of what the catalogue is made of replaces its token, in the same transaction, and has it indexed after.
+
+Rows are changed by forms, inlines, cascades and bulk deletions, which call no verb; processes notice by the token.
+"""
+
+from typing import Any
+
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from tools_registry.models import (
+    CatalogueState,
+    RemoteTool,
+    ToolExample,
+    ToolOverride,
+    ToolSource,
+)
+from tools_registry.tasks import enqueue_index_after_commit
+
+
+def _touch(**_kwargs: Any) -> None:
+    CatalogueState.touch("catalogue")
+    enqueue_index_after_commit()
+
+
+for _model in (ToolOverride, ToolExample, ToolSource, RemoteTool):
+    post_save.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-saved")
+    post_delete.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-deleted")
+m2m_changed.connect(_touch, sender=ToolOverride.agents.through, dispatch_uid="tools-agents-changed")

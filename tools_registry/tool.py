@@ -1,0 +1,287 @@
+"""What a tool is: `ToolSpec`, the `@tool` decorator that makes one of a typed function, and the in-code registry.
+
+A name is unique in the process and fits what model APIs accept. The JSON schema of the parameters comes from the
+function's signature, their descriptions and the tool's own from its docstring (Google, NumPy or reST style): what
+cannot be described is refused when it is declared, not when it is called. A parameter annotated `ToolContext` is
+filled in by the execution and hidden from the model.
+
+    @tool(keywords=("météo",), timeout_seconds=5)
+    def weather(city: str, days: int = 1) -> dict[str, object]:
+        '''Give the weather forecast of a city.
+
+        Args:
+            city: the city's name, for example "Lyon".
+            days: how many days ahead, from 1 to 7.
+        '''
+
+Tools are declared in a module `tools.py` of any installed app, which is imported when Django starts.
+"""
+
+import inspect
+import re
+import threading
+import typing
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+
+from tools_registry.exceptions import InvalidToolArgumentsError, ToolDefinitionError
+
+#: A JSON schema of type `object`.
+JsonSchema = Mapping[str, Any]
+Arguments = Mapping[str, Any]
+ToolOrigin = Literal["python", "mcp", "openapi"]
+
+#: What model APIs accept as the name of a function.
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """For whom and in which turn a tool runs; nothing in it comes from the model."""
+
+    deployment_id: int | None = None
+    agent_id: int | None = None
+    conversation_id: uuid.UUID | None = None
+    turn_id: uuid.UUID | None = None
+    user_id: int | None = None
+    language: str = "fr"
+    operation_id: str = ""
+
+
+#: Runs a tool with validated arguments; blocks. What it returns must be JSON or a pydantic-serialisable value.
+Invoker = Callable[[Arguments, ToolContext], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolSpec:
+    """A tool as it applies: its name, effective texts, rights, and how to run it. Compared by identity."""
+
+    name: str
+    description: str
+    parameters: JsonSchema
+    invoke: Invoker = field(repr=False)
+    tags: frozenset[str] = frozenset()
+    keywords: tuple[str, ...] = ()
+    is_always_on: bool = False
+    uses_database: bool = False
+    is_personal: bool = False
+    needs_approval: bool = False
+    timeout_seconds: float | None = None
+    source: ToolOrigin = "python"
+    examples: tuple[str, ...] = ()
+    is_available: Callable[[], bool] | None = field(default=None, repr=False)
+
+    def as_function(self) -> dict[str, Any]:
+        """The tool as model APIs want it (`{"type": "function", "function": {…}}`)."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": dict(self.parameters),
+            },
+        }
+
+
+class Registry:
+    """The tools that code declares, by name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tools: dict[str, ToolSpec] = {}
+        self._version = 0
+
+    def register(self, spec: ToolSpec) -> None:
+        with self._lock:
+            if spec.name in self._tools:
+                raise ToolDefinitionError(f"There are two tools named {spec.name!r}.")
+            self._tools = {**self._tools, spec.name: spec}
+            self._version += 1
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._tools = {key: spec for key, spec in self._tools.items() if key != name}
+            self._version += 1
+
+    @property
+    def version(self) -> int:
+        """Changes with every declaration."""
+        return self._version
+
+    def get(self, name: str) -> ToolSpec | None:
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+registry = Registry()
+
+
+def tool(
+    *,
+    tags: Sequence[str] = (),
+    keywords: Sequence[str] = (),
+    always_on: bool = False,
+    uses_database: bool = False,
+    personal: bool = False,
+    needs_approval: bool = False,
+    timeout_seconds: float | None = None,
+    available: Callable[[], bool] | None = None,
+) -> Callable[[F], F]:
+    """Register a typed function as a tool; the function itself is returned unchanged.
+
+    `tags` are rights: a user needs all of them. `personal` results depend on who asks, so answers made with them are
+    never stored for others. `available` says whether the tool can be offered at all (is it configured?).
+    """
+
+    def declare(function: F) -> F:
+        registry.register(
+            spec_from_function(
+                function,
+                tags=frozenset(_texts("tags", tags, function)),
+                keywords=tuple(_texts("keywords", keywords, function)),
+                is_always_on=always_on,
+                uses_database=uses_database,
+                is_personal=personal,
+                needs_approval=needs_approval,
+                timeout_seconds=timeout_seconds,
+                is_available=available,
+            )
+        )
+        return function
+
+    return declare
+
+
+def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec:
+    """The specification of a typed function; raises `ToolDefinitionError` saying what is missing."""
+    name = getattr(function, "__name__", "")
+    checked_name(name)
+    if inspect.iscoroutinefunction(function):
+        raise ToolDefinitionError(f"The tool {name} is a coroutine; tools are plain functions.")
+    documented = docstring_parser.parse(inspect.getdoc(function) or "")
+    description = "\n\n".join(
+        part for part in (documented.short_description, documented.long_description) if part
+    ).strip()
+    if not description:
+        raise ToolDefinitionError(f"The tool {name} has no docstring: a model could not choose it.")
+    described = {param.arg_name: param.description or "" for param in documented.params}
+    model, context_name = _arguments_model(function, name, described)
+    return ToolSpec(
+        name=name,
+        description=description,
+        parameters=_plain_schema(model.model_json_schema()),
+        invoke=_Call(function, model, context_name),
+        **options,
+    )
+
+
+def checked_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise ToolDefinitionError(
+            f"{name!r} cannot name a tool: letters, digits, _ and - only, 64 at most."
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Arguments to a function's typed values, and the call."""
+
+    function: Callable[..., Any]
+    model: type[BaseModel]
+    context_name: str
+
+    def __call__(self, arguments: Arguments, context: ToolContext) -> object:
+        try:
+            parsed = self.model.model_validate(dict(arguments))
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()
+            )
+            raise InvalidToolArgumentsError(problems) from error
+        values = {
+            field.alias or name: getattr(parsed, name)
+            for name, field in type(parsed).model_fields.items()
+        }
+        if self.context_name:
+            values[self.context_name] = context
+        return self.function(**values)
+
+
+def _arguments_model(
+    function: Callable[..., Any], name: str, described: Mapping[str, str]
+) -> tuple[type[BaseModel], str]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    context_name = ""
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind not in (
+            parameter.POSITIONAL_OR_KEYWORD,
+            parameter.KEYWORD_ONLY,
+        ):
+            raise ToolDefinitionError(
+                f"The tool {name} takes {parameter}: a model can only fill named parameters."
+            )
+        if parameter.name not in hints:
+            raise ToolDefinitionError(
+                f"The tool {name} does not type its parameter {parameter.name}."
+            )
+        if hints[parameter.name] is ToolContext:
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        text = " ".join(described.get(parameter.name, "").split())
+        # Pydantic keeps some names (`schema`, `_x`) for itself, so fields are numbered and named by their alias.
+        fields[f"field_{position}"] = (
+            hints[parameter.name],
+            Field(default, alias=parameter.name, description=text or None),
+        )
+    unknown = sorted(described.keys() - inspect.signature(function).parameters.keys())
+    if unknown:
+        raise ToolDefinitionError(
+            f"The docstring of the tool {name} describes {', '.join(unknown)}, which it does not take."
+        )
+    try:
+        model = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        model.model_json_schema()
+    except PydanticUserError as error:
+        raise ToolDefinitionError(
+            f"A parameter of the tool {name} has no JSON form: {error.message}"
+        ) from error
+    return model, context_name
+
+
+def _plain_schema(schema: Any) -> Any:
+    """The schema without the titles that pydantic adds: they cost tokens and say nothing."""
+    if isinstance(schema, list):
+        return [_plain_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "$defs") and isinstance(value, dict):
+            plain[key] = {name: _plain_schema(inner) for name, inner in value.items()}
+        else:
+            plain[key] = _plain_schema(value)
+    return plain
+
+
+def _texts(option: str, values: Sequence[str], function: Callable[..., Any]) -> Sequence[str]:
+    name = getattr(function, "__name__", "?")
+    if isinstance(values, str) or not all(isinstance(v, str) and v.strip() for v in values):
+        raise ToolDefinitionError(f"The tool {name}: {option} is a list of words.")
+    return values

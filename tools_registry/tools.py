@@ -1,0 +1,161 @@
+"""The built-in tools: search the knowledge, date and time, hand over to a person. That of the title is `chat.tools`."""
+
+import zoneinfo
+from dataclasses import dataclass
+from typing import Annotated
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
+from django.core.validators import validate_email
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone, translation
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from agents.effective import effective_config
+from agents.models import Deployment
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.search import confirm_passages, search
+from tools_registry.exceptions import ToolReportedError
+from tools_registry.tool import ToolContext, tool
+
+#: Characters of a passage that a search gives to the model.
+_PASSAGE_CHARACTERS = 2_000
+_DAY_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassage:
+    title: str
+    context: str
+    question: str
+    text: str
+    score: float
+
+
+@tool(keywords=("documents", "connaissances", "rechercher"), uses_database=True)
+def search_knowledge(
+    query: Annotated[str, Field(min_length=2, max_length=1_000)],
+    context: ToolContext,
+    limit: Annotated[int, Field(ge=1, le=10)] = 5,
+) -> list[FoundPassage]:
+    """Search the documents and validated answers of this desk for passages about a subject.
+
+    Use it when the passages already given do not answer the question, with other words or about one part of it.
+
+    Args:
+        query: what to look for, as a question or a few words that stand alone.
+        limit: how many passages to return, from 1 to 10.
+    """
+    deployments = Deployment.objects.select_related("agent")
+    deployment = deployments.filter(pk=context.deployment_id or 0).first()
+    if deployment is None:
+        raise ToolReportedError("There is no knowledge to search here.")
+    config, model = effective_config(deployment), embedder()
+    found = search(
+        agent_slug=config.agent_slug,
+        method=config.indexing_method,
+        vector=model.embed_one(query, purpose=Purpose.QUERY),
+        recipe=model.recipe,
+        limit=limit,
+        min_score=config.match_threshold,
+    )
+    confirmed = confirm_passages(found, agent_id=config.agent_id)
+    return [
+        FoundPassage(
+            title=passage.title,
+            context=passage.parent_context,
+            question=passage.question,
+            text=passage.content[:_PASSAGE_CHARACTERS],
+            score=round(passage.score, 3),
+        )
+        for passage in confirmed.passages(limit)
+    ]
+
+
+@tool(keywords=("heure", "jour", "aujourd'hui", "date"))
+def current_date_and_time(
+    context: ToolContext, time_zone: Annotated[str, Field(max_length=60)] = ""
+) -> dict[str, str]:
+    """Tell the current date, time and day of the week.
+
+    Args:
+        time_zone: a name such as "Europe/Paris"; the desk's own time zone when left out.
+    """
+    try:
+        zone = zoneinfo.ZoneInfo(time_zone or settings.TIME_ZONE)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ToolReportedError(f"There is no time zone {time_zone!r}.") from error
+    now = timezone.now().astimezone(zone)
+    with translation.override(context.language):
+        return {
+            "now": now.isoformat(timespec="seconds"),
+            "day": date_format(now, "l j F Y"),
+            "time_zone": zone.key,
+        }
+
+
+@tool(
+    keywords=("humain", "conseiller", "support", "assistance", "contact", "réclamation"),
+    personal=True,
+    needs_approval=True,
+    uses_database=True,
+    available=lambda: bool(settings.HANDOVER_EMAILS),
+)
+def hand_over_to_a_person(
+    summary: Annotated[str, Field(min_length=10, max_length=4_000)],
+    context: ToolContext,
+    contact: Annotated[str, Field(max_length=254)] = "",
+) -> dict[str, bool]:
+    """Hand this conversation over to a person of the team, by e-mail, when the desk cannot help or the user asks for it.
+
+    Args:
+        summary: what the user needs and what was tried, in the user's language.
+        contact: the e-mail address at which the user wants to be answered, if the user gave one.
+    """
+    user = get_user_model().objects.filter(pk=context.user_id).first() if context.user_id else None
+    address = contact or (getattr(user, "email", "") if user is not None else "")
+    if not address:
+        raise ToolReportedError("Ask the user for an e-mail address at which to be answered.")
+    try:
+        validate_email(address)
+    except ValidationError as error:
+        raise ToolReportedError(f"{address!r} is not an e-mail address.") from error
+    _require_room(context)
+    with translation.override(settings.LANGUAGE_CODE):
+        message = EmailMessage(
+            subject=_("Une conversation demande une personne"),
+            body="\n\n".join(
+                [
+                    summary,
+                    _("Répondre à : %(address)s") % {"address": address},
+                    _("Conversation : %(link)s") % {"link": _conversation_link(context)},
+                ]
+            ),
+            to=list(settings.HANDOVER_EMAILS),
+            reply_to=[address],
+        )
+    try:
+        message.send()
+    except OSError as error:
+        raise ToolReportedError("The message could not be sent; try again later.") from error
+    return {"handed_over": True}
+
+
+def _require_room(context: ToolContext) -> None:
+    """A conversation is handed over a few times a day at most: the tool is open to visitors."""
+    key = f"handover:{context.conversation_id}"
+    cache.add(key, 0, timeout=_DAY_SECONDS)
+    if cache.incr(key) > settings.HANDOVERS_PER_DAY:
+        raise ToolReportedError("This conversation was already handed over.")
+
+
+def _conversation_link(context: ToolContext) -> str:
+    try:
+        return reverse("admin:chat_conversation_change", args=[context.conversation_id])
+    except NoReverseMatch:
+        return str(context.conversation_id)
