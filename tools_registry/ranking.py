@@ -142,11 +142,11 @@ class Lexicon:
                 positions.append(entry[1])
                 values.append(entry[2])
         if positions:
-            added = np.bincount(
+            counted = np.bincount(
                 np.concatenate(positions), np.concatenate(values), minlength=self.size
             )
-            added *= LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
-            scores += added
+            factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
+            scores += counted * factor
 
     def _idf(self, documents: int) -> float:
         return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))

@@ -210,7 +210,7 @@ def _pairs(rows: list[dict[str, Any]], count: int = 400) -> list[Any]:
     from tools_registry.evaluation import LabelledQuery
 
     chance = random.Random(1)  # noqa: S311
-    pairs = []
+    pairs: list[Any] = []
     while len(pairs) < count:
         one, other = chance.choice(rows), chance.choice(rows)
         if one["tool"] != other["tool"]:
