@@ -138,7 +138,7 @@ class ToolOverrideAdmin(StaffAdmin):
     ordering = ("tool_name",)
     inlines = (ToolExampleInline,)
     actions = ("activate", "deactivate")
-    filter_horizontal = ("agents",)
+    autocomplete_fields = ("agents",)
     readonly_fields = (
         "tool_name",
         "origin",
