@@ -52,7 +52,7 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
             field.choices = [(name, name) for name in names]  # type: ignore[attr-defined]
             self.initial["extra_tags"] = stored
         if "needs_approval" in self.fields:
-            self.fields["needs_approval"].widget.choices = [  # type: ignore[attr-defined]
+            self.fields["needs_approval"].widget.choices = [
                 ("unknown", gettext("Comme le code")),
                 ("true", gettext("Oui")),
                 ("false", gettext("Non")),
