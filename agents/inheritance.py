@@ -43,18 +43,26 @@ _profile_sources: list[ProfileSource] = []
 
 
 def register_profile_source(source: ProfileSource) -> None:
-    """Say where the profile of the embedding model in use comes from. One source; a later one replaces it."""
-    _profile_sources[:] = [source]
+    """Say where thresholds of the embedding model in use come from; each app registers those that it measured."""
+    if source not in _profile_sources:
+        _profile_sources.append(source)
 
 
 def current_profile() -> ModelProfile | None:
-    return _profile_sources[0]() if _profile_sources else None
+    """The measured thresholds of all sources together."""
+    profiles = [found for source in _profile_sources if (found := source()) is not None]
+    if not profiles:
+        return None
+    thresholds = {name: value for found in profiles for name, value in found.thresholds.items()}
+    return ModelProfile(model=profiles[0].model, thresholds=thresholds)
 
 
 def unmeasured_model() -> str:
-    """The embedding model in use when it has no measured thresholds, else an empty string."""
+    """The embedding model in use when its thresholds of answers were never measured, else an empty string."""
     profile = current_profile()
-    return profile.model if profile is not None and not profile.thresholds else ""
+    if profile is None or any(name in profile.thresholds for name in THRESHOLD_SETTINGS):
+        return ""
+    return profile.model
 
 
 def inherited_text(setting: ExplainedSetting, profile: ModelProfile | None) -> str:
@@ -101,6 +109,8 @@ def _inherited_value(setting: ExplainedSetting, profile: ModelProfile | None) ->
 
 def _profile_text(name: str, profile: ModelProfile | None) -> str:
     measured = profile.thresholds.get(name) if profile is not None else None
+    if measured is None and name not in THRESHOLD_SETTINGS:
+        return _("aucun seuil")
     if measured is None:
         return _("désactivé (pas de profil mesuré pour le modèle d’embedding)")
     return _with_level(formats.localize(measured), "profile")

@@ -37,6 +37,12 @@ def sleep(seconds: float) -> str:
 
 
 @server.tool()
+def process() -> int:
+    """Tells the number of this process."""
+    return os.getpid()
+
+
+@server.tool()
 def environment() -> str:
     """Names the variables that this server was given."""
     return " ".join(sorted(os.environ))

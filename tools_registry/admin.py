@@ -30,6 +30,8 @@ from agents.admin_base import (
     stacked,
 )
 from agents.exceptions import ApplicationError
+from agents.inheritance import ModelProfile, register_profile_source
+from knowledge.embeddings.base import embedder
 from tools_registry import admin_views
 from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.forms import (
@@ -48,6 +50,7 @@ from tools_registry.models import (
     ToolUsage,
 )
 from tools_registry.quality import QualityReport, assess_tool
+from tools_registry.selection.base import MEASURED_THRESHOLDS
 from tools_registry.tool import ToolSpec
 
 if TYPE_CHECKING:
@@ -62,6 +65,17 @@ else:
 logger = logging.getLogger(__name__)
 
 _GOOD, _FAIR = 75, 50
+
+
+def _measured_threshold() -> ModelProfile | None:
+    model = embedder().recipe.model
+    threshold = MEASURED_THRESHOLDS.get(model)
+    if threshold is None:
+        return None
+    return ModelProfile(model=model, thresholds={"tool_threshold": threshold})
+
+
+register_profile_source(_measured_threshold)
 
 
 class _ToolChangeList(ChangeList):
@@ -124,7 +138,7 @@ class ToolOverrideAdmin(StaffAdmin):
     ordering = ("tool_name",)
     inlines = (ToolExampleInline,)
     actions = ("activate", "deactivate")
-    filter_horizontal = ("agents",)
+    autocomplete_fields = ("agents",)
     readonly_fields = (
         "tool_name",
         "origin",

@@ -25,6 +25,7 @@ from tools_registry.tool import ToolSpec
 PARAMETER_PREFIX = "parameter_"
 _LONGEST_PARAMETER = 1_000
 _SHOWN = 600
+_ROWS = 4
 
 
 class ToolOverrideForm(forms.ModelForm[ToolOverride]):
@@ -50,6 +51,14 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
             field = self.fields["extra_tags"]
             field.choices = [(name, name) for name in names]  # type: ignore[attr-defined]
             self.initial["extra_tags"] = stored
+        if "needs_approval" in self.fields:
+            self.fields["needs_approval"].widget.choices = [
+                ("unknown", gettext("Comme le code")),
+                ("true", gettext("Oui")),
+                ("false", gettext("Non")),
+            ]
+        if "description" in self.fields:
+            self.fields["description"].widget.attrs["rows"] = _ROWS
         for name, text in (self.instance.parameters or {}).items():
             self.initial.setdefault(PARAMETER_PREFIX + str(name), text)
 

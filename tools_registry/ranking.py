@@ -22,6 +22,7 @@ from tools_registry.stopwords import STOPWORDS
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]
+Weights = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 
 
@@ -114,13 +115,13 @@ class Lexicon:
                 saturated = count * (_SATURATION + 1) / (count + damping)
                 postings[word].append((position, saturated))
         self._unknown = self._idf(0)
-        self._postings: dict[str, tuple[float, Positions, Scores]] = {}
+        self._postings: dict[str, tuple[float, Positions, Weights]] = {}
         for word, found in postings.items():
             idf = self._idf(len(found))
             self._postings[word] = (
                 idf,
                 np.array([position for position, _value in found], dtype=np.intp),
-                np.array([idf * value for _position, value in found], dtype=np.float32),
+                np.array([idf * value for _position, value in found], dtype=np.float64),
             )
 
     def scores(self, question: str) -> Scores:
@@ -131,20 +132,21 @@ class Lexicon:
 
     def add_to(self, scores: Scores, question: str) -> None:
         """Add the lexical part of each tool's score, in place."""
-        found, weight = [], 0.0
+        positions, values, weight = [], [], 0.0
         for word in set(words_of(question)):
             entry = self._postings.get(word)
             if entry is None:
                 weight += self._unknown
             else:
                 weight += entry[0]
-                found.append(entry)
-        if not found:
-            return
-        factor = np.float32(LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight)))
-        for _idf, positions, values in found:
-            # A tool stands once in each posting list, so this adds every value.
-            scores[positions] += values * factor
+                positions.append(entry[1])
+                values.append(entry[2])
+        if positions:
+            counted = np.bincount(
+                np.concatenate(positions), np.concatenate(values), minlength=self.size
+            )
+            factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
+            scores += counted * factor
 
     def _idf(self, documents: int) -> float:
         return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))
@@ -180,11 +182,11 @@ def best_positions(scores: Scores, limit: int) -> list[int]:
         return []
     if limit < len(scores):
         last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        near = np.flatnonzero(scores >= last)
+        near = (scores >= last).nonzero()[0].tolist()
     else:
-        near = np.arange(len(scores))
-    order = near[np.argsort(-scores[near], kind="stable")]
-    best: list[int] = order[:limit].tolist()
+        near = list(range(len(scores)))
+    # Few are left, unless many tie: a sort of Python's is stable, so ties stay in order.
+    best: list[int] = sorted(near, key=(-scores).__getitem__)[:limit]
     return best
 
 

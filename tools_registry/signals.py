@@ -5,8 +5,9 @@ Rows are changed by forms, inlines, cascades and bulk deletions, which call no v
 
 from typing import Any
 
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
+from agents.models import Agent
 from tools_registry.models import (
     CatalogueState,
     RemoteTool,
@@ -26,3 +27,14 @@ for _model in (ToolOverride, ToolExample, ToolSource, RemoteTool):
     post_save.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-saved")
     post_delete.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-deleted")
 m2m_changed.connect(_touch, sender=ToolOverride.agents.through, dispatch_uid="tools-agents-changed")
+
+
+def _retire_tools(instance: Agent, **_kwargs: Any) -> None:
+    """A tool that only this agent offers goes with it: without agents it would be offered by all."""
+    for override in ToolOverride.objects.filter(agents=instance):
+        if override.agents.count() == 1:
+            override.is_active = False
+        override.save()
+
+
+pre_delete.connect(_retire_tools, sender=Agent, dispatch_uid="tools-agent-deleted")

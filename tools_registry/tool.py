@@ -178,10 +178,16 @@ def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec
         raise ToolDefinitionError(f"The tool {name} has no docstring: a model could not choose it.")
     described = {param.arg_name: param.description or "" for param in documented.params}
     model, context_name = _arguments_model(function, name, described)
+    schema = _plain_schema(model.model_json_schema())
+    bare = [key for key, inner in schema["properties"].items() if not inner.get("description")]
+    if bare:
+        raise ToolDefinitionError(
+            f"The docstring of the tool {name} does not describe {', '.join(bare)}."
+        )
     return ToolSpec(
         name=name,
         description=description,
-        parameters=_plain_schema(model.model_json_schema()),
+        parameters=schema,
         invoke=_Call(function, model, context_name),
         **options,
     )

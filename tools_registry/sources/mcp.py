@@ -1,14 +1,13 @@
 """Tools of MCP servers, through the official SDK: over stdio, and over streamable HTTP. The only file that imports it.
 
-A connection is made for each listing and each call, and ends with it: nothing is left running, and a server that was
-restarted is found again. Local servers are those of the setting `MCP_STDIO_SERVERS`, with a bare environment; remote ones
+Connections stay open between calls (`sessions`) and end with this process. Local servers are those of the setting `MCP_STDIO_SERVERS`, with a bare environment; remote ones
 obey `sources.network`. Every wait is bounded by the source's own delay.
 """
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
@@ -24,6 +23,7 @@ from tools_registry.exceptions import (
 from tools_registry.models import SourceKind
 from tools_registry.sources.base import DeclaredTool, SourceAddress
 from tools_registry.sources.network import guarded_async_client, host_of, resolved_headers
+from tools_registry.sources.sessions import Sessions
 from tools_registry.tool import Arguments
 
 if TYPE_CHECKING:
@@ -77,13 +77,25 @@ def call_tool(address: SourceAddress, name: str, arguments: Arguments) -> object
     return _run(address, calling)
 
 
-def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(address.timeout_seconds), _connected(address) as client:
-            return await work(client)
+async def _ping(client: "Client") -> object:
+    # The newest version of the protocol has no ping; every server can list.
+    return await client.list_tools()
 
+
+_sessions: "Sessions[Client]" = Sessions(ping=_ping)
+#: Ends every connection; for tests.
+close_sessions = _sessions.close
+
+
+def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
+    local = address.kind == SourceKind.MCP_STDIO
+    where = tuple(_command_line(address.command)) if local else (address.url,)
+    # Another address, secret or delay is another connection.
+    key = (where, tuple(sorted(resolved_headers(address.headers).items())), address.timeout_seconds)
     try:
-        return asyncio.run(bounded())
+        return _sessions.run(
+            key, partial(_connected, address), work, seconds=address.timeout_seconds
+        )
     except TimeoutError as error:
         raise ToolTimeoutError(f"No answer within {address.timeout_seconds} s.") from error
     except Exception as error:  # the SDK raises groups of anything; ours are taken out of them

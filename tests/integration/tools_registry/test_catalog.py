@@ -28,7 +28,7 @@ class WallTests(TestCase):
             )
         )
 
-    def test_step_1_tool_whose_tag_the_user_lacks_is_not_available(self) -> None:
+    def test_phase_1_step_1_tool_whose_tag_the_user_lacks_is_not_available(self) -> None:
         assert names() == {"open_tool"}
         assert names(frozenset({"admin"})) == {"open_tool", "admin_tool"}
 
@@ -81,6 +81,13 @@ class WallTests(TestCase):
         assert names(agent_id=agent.pk) == {"open_tool"}
         assert names(agent_id=other.pk) == names(agent_id=None) == set()
 
+    def test_tool_of_a_deleted_agent_is_offered_by_no_other(self) -> None:
+        agent, other = make_agent(), make_agent()
+        ToolOverride.objects.create(tool_name="open_tool").agents.add(agent)
+        agent.delete()
+
+        assert names(agent_id=other.pk) == set()
+
     def test_tool_that_is_not_configured_is_not_offered(self) -> None:
         configured = False
         spec = make_tool("mailer", is_available=lambda: configured)
@@ -110,7 +117,7 @@ class OverrideTests(TestCase):
         )
         self.enterContext(declared_tools(spec))
 
-    def test_risk_1_override_replaces_description_and_parameters(self) -> None:
+    def test_phase_2_risk_1_override_replaces_description_and_parameters(self) -> None:
         override = ToolOverride.objects.create(
             tool_name="weather",
             description="Staff's description.",

@@ -8,8 +8,9 @@ from typing import Any
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
+from agents.effective import effective_config
 from knowledge.embeddings.base import Purpose, embedder
-from tests.factories import declared_tools, make_tool, make_user
+from tests.factories import declared_tools, make_deployment, make_tool, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
 from tools_registry.models import CatalogueState, IndexedTool, ToolExample, ToolOverride
@@ -62,7 +63,7 @@ class SelectionCase(TestCase):
 class LocalModeTests(SelectionCase):
     """Mode "Vectoriel Local"."""
 
-    def test_mode_local_offers_the_nearest_tools_only(self) -> None:
+    def test_phase_3_mode_local_offers_the_nearest_tools_only(self) -> None:
         found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
 
         assert [(tool.spec.name, tool.reason) for tool in found] == [
@@ -208,6 +209,34 @@ class DirectModeTests(SelectionCase):
         assert "weather_forecast" in self.names("anything")
 
 
+class ModeTests(SelectionCase):
+    """Phase 5, the modes as settings."""
+
+    def test_phase_5_deployment_chooses_the_mode(self) -> None:
+        deployment = make_deployment(config_overlay={"tool_mode": "local", "tool_top_k": 1})
+        config = effective_config(deployment)
+
+        found = select_tools(
+            question_vector=embedder().embed_one("weather forecast", purpose=Purpose.QUERY),
+            question="weather forecast",
+            candidates=available_tools(user_tags=VISITOR, agent_id=deployment.agent_id),
+            config=config,
+        )
+
+        assert [tool.spec.name for tool in found] == ["weather_forecast"]
+        assert config.tool_mode == "local"
+
+    def test_phase_5_default_mode_is_direct(self) -> None:
+        assert effective_config(make_deployment()).tool_mode == "direct"
+
+    def test_mode_external_in_a_deployment_fills_the_store(self) -> None:
+        before = sync_index().external
+        make_deployment(config_overlay={"tool_mode": "external"})
+
+        assert before is None
+        assert sync_index().external == IndexedTool.objects.count()
+
+
 class IndexTests(TestCase):
     def setUp(self) -> None:
         self.enterContext(declared_tools(*TOOLS))
@@ -245,7 +274,7 @@ class CommandTests(TestCase):
         found: dict[str, Any] = loads(out.getvalue())
         return found
 
-    def test_index_tools_reports_what_it_did(self) -> None:
+    def test_phase_3_index_tools_reports_what_it_did(self) -> None:
         report = self.run_json("index_tools")
 
         assert report["tools"] >= len(TOOLS)

@@ -1,7 +1,9 @@
 """Tools from MCP servers (real ones, of the official SDK) and from OpenAPI documents (a real HTTP service)."""
 
+import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
+from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.network import guarded_client, header_problem, resolved_headers
 from tools_registry.sources.refresh import refresh_source
 
@@ -70,6 +73,11 @@ def allow_all() -> ToolList:
 
 
 class SourceCase(TestCase):
+    @classmethod
+    def tearDownClass(cls) -> None:
+        close_sessions()
+        super().tearDownClass()
+
     async def call(self, tools: ToolList, name: str, **arguments: Any) -> ToolResult:
         call = ToolCall("c", name, json.dumps(arguments))
         return (await execute_calls([call], tools=tools, user_tags=VISITOR, context=ToolContext()))[
@@ -111,6 +119,35 @@ class McpStdioTests(SourceCase):
         assert (failed.success, failed.error) == (False, "tool_reported_error")
         assert "no shelf" in failed.content
         assert "SECRET_KEY" not in named.content
+
+    async def test_local_server_is_started_once_for_many_calls(self) -> None:
+        tools = await sync_to_async(allow_all)()
+        first = json.loads((await self.call(tools, "lib_process")).content)
+        with mock.patch("tools_registry.sources.sessions._CHECK_AFTER_SECONDS", 0.0):
+            second = json.loads((await self.call(tools, "lib_process")).content)
+
+        assert first == second
+
+    async def test_server_that_died_is_started_again(self) -> None:
+        tools = await sync_to_async(allow_all)()
+        first = json.loads((await self.call(tools, "lib_process")).content)["result"]
+        os.kill(first, signal.SIGKILL)
+        await asyncio.sleep(0.5)
+        with mock.patch("tools_registry.sources.sessions._CHECK_AFTER_SECONDS", 0.0):
+            second = await self.call(tools, "lib_process")
+
+        assert second.success, second.content
+        assert json.loads(second.content)["result"] != first
+
+    async def test_slow_call_delays_no_other_of_its_server(self) -> None:
+        tools = await sync_to_async(allow_all)()
+        calls = [
+            ToolCall("slow", "lib_sleep", '{"seconds": 0.5}'),
+            ToolCall("fast", "lib_count_books", '{"shelf": "a"}'),
+        ]
+        results = await execute_calls(calls, tools=tools, user_tags=VISITOR, context=ToolContext())
+
+        assert [result.success for result in results] == [True, True]
 
     async def test_server_that_hangs_is_a_timeout(self) -> None:
         self.source.timeout_seconds = 4.0

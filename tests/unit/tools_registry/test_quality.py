@@ -19,7 +19,7 @@ def test_well_described_tool_has_the_full_score() -> None:
     assert assess_tool(GOOD).score == 100
 
 
-def test_every_lost_point_is_explained() -> None:
+def test_phase_2_every_lost_point_is_explained() -> None:
     bare = make_tool(
         "get_data", "Get data", parameters={"type": "object", "properties": {"q": {}, "n": {}}}
     )

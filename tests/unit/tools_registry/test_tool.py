@@ -33,6 +33,7 @@ def book(
     Args:
         city: the city's name.
         day: day of arrival.
+        room: what kind of room.
         nights: how many nights.
     """
     return {"day": day, "for": context.user_id, "room": room, "city": city, "nights": nights}
@@ -50,7 +51,12 @@ def test_schema_comes_from_signature_and_docstring() -> None:
         "properties": {
             "city": {"type": "string", "description": "the city's name."},
             "day": {"type": "string", "format": "date", "description": "day of arrival."},
-            "room": {"type": "string", "enum": ["single", "double"], "default": "single"},
+            "room": {
+                "type": "string",
+                "enum": ["single", "double"],
+                "default": "single",
+                "description": "what kind of room.",
+            },
             "nights": {"type": "integer", "default": 1, "description": "how many nights."},
         },
     }
@@ -115,7 +121,11 @@ def untyped(city) -> str:  # type: ignore[no-untyped-def]
 
 
 def positional(city: str, /) -> str:
-    """Take a city."""
+    """Take a city.
+
+    Args:
+        city: its name.
+    """
     return city
 
 
@@ -132,6 +142,11 @@ async def asynchronous() -> str:
 def without_json_form(action: Callable[[], int]) -> str:
     """Call something."""
     return str(action())
+
+
+def undescribed(city: str) -> str:
+    """Take a city."""
+    return city
 
 
 def misnamed(city: str) -> str:
@@ -153,10 +168,13 @@ def misnamed(city: str) -> str:
         (asynchronous, "plain functions"),
         (without_json_form, "no JSON form"),
         (misnamed, "describes town"),
+        (undescribed, "does not describe city"),
         (lambda: None, "cannot name a tool"),
     ],
 )
-def test_functions_that_a_model_could_not_use_are_refused(function: Any, reason: str) -> None:
+def test_risk_4_functions_that_a_model_could_not_understand_are_refused(
+    function: Any, reason: str
+) -> None:
     with pytest.raises(ToolDefinitionError, match=reason):
         spec_from_function(function)
 
