@@ -9,4 +9,4 @@ class FaqsConfig(AppConfig):
     verbose_name = _("Réponses validées")
 
     def ready(self) -> None:
-        from faqs import signals  # noqa: F401
+        from faqs.memory import signals  # noqa: F401
