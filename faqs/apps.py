@@ -10,6 +10,7 @@ class FaqsConfig(AppConfig):
 
     def ready(self) -> None:
         from faqs import indexing, recall, signals  # noqa: F401
+        from faqs.memory import signals as memory_signals  # noqa: F401
         from knowledge.indexing.sources import register_point_source
         from knowledge.search import register_faq_check
 

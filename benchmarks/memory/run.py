@@ -16,8 +16,9 @@ import statistics
 import tempfile
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 DIMENSIONS = 512
 PASSAGES = 3
 CHUNKS = 3_000
+BATCH = 1_000
 #: How far an asked vector is from its entry's: a cosine of about 0.96.
 NOISE = 0.0133
 THRESHOLD = 0.75
@@ -190,7 +192,8 @@ def fill(rows: Rows) -> "Deployment":
     key, now = recipe_key(recipe()), timezone.now()
     written = connection.ops.adapt_datetimefield_value(now)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.executemany(
+        insert(
+            cursor,
             "INSERT INTO responses (id, key_hash, question, answer, metadata, embedding, created_at, usage_count,"
             " deployment_id, audience, language, embedding_model, recipe_key, status, status_reason, status_note,"
             " confirmed_at, sources, version) VALUES"
@@ -211,7 +214,8 @@ def fill(rows: Rows) -> "Deployment":
                 for n, row in enumerate(rows)
             ),
         )
-        cursor.executemany(
+        insert(
+            cursor,
             "INSERT INTO responses_chunks (response_id, chunk_id, with_units, fingerprint)"
             " VALUES (%s, %s, %s, %s)",
             (
@@ -221,6 +225,11 @@ def fill(rows: Rows) -> "Deployment":
             ),
         )
     return deployment
+
+
+def insert(cursor: Any, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
+    while batch := list(islice(rows, BATCH)):
+        cursor.executemany(statement, batch)
 
 
 def ask(deployment: "Deployment", question: str, vector: Rows) -> "Recall":

@@ -1,5 +1,7 @@
 """The memory guard and learning in the path of a question."""
 
+from unittest import mock
+
 from django.test import TestCase, override_settings
 
 from agents.bridges import in_database
@@ -95,8 +97,10 @@ class MemoryTurnTests(TestCase):
         entry = await CachedResponse.objects.aget()
         assert entry.status == EntryStatus.TO_REVIEW
 
-    async def test_empty_memory_costs_no_query_and_no_crossing(self) -> None:
-        result, _ = await ask(self.deployment, NEAR)
+    async def test_empty_memory_is_known_without_a_lookup(self) -> None:
+        with mock.patch("chat.turn.recall_cached") as lookup:
+            result, _ = await ask(self.deployment, NEAR)
+        lookup.assert_not_called()
         assert self.outcome(result.trace.lines) == "empty"
 
     async def test_refusals_quotes_and_direct_answers_are_not_learned(self) -> None:

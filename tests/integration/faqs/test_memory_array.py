@@ -113,6 +113,23 @@ class OtherProcessTests(TransactionTestCase):
         entry.refresh_from_db()
         assert entry.usage_count == 4
 
+    def test_no_use_is_lost_when_many_ask_at_once(self) -> None:
+        entry = make_entry(self.deployment)
+        found: list[object] = []
+
+        def ask_often() -> None:
+            found.extend(served(self.deployment) for _ in range(5))
+            connection.close()
+
+        threads = [threading.Thread(target=ask_often) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        entry.refresh_from_db()
+        assert found == [entry.answer] * 30
+        assert entry.usage_count == 60
+
     def test_deleting_the_deployment_deletes_its_memory(self) -> None:
         self.deployment.delete()
         assert not CachedResponse.objects.exists()
