@@ -39,6 +39,7 @@ STEPS: dict[str, Words] = {
     "prompt": gettext_lazy("Consigne au modèle"),
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
+    "error": gettext_lazy("Erreur"),
     "save": gettext_lazy("Enregistrement"),
 }
 
