@@ -5,7 +5,6 @@ refusal, quoted passages. Each emits its sources first, then its text as one del
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from agents.bridges import in_thread
 from agents.effective import EffectiveConfig
@@ -16,8 +15,8 @@ from chat.standalone import StandaloneQuestion
 from chat.thread import Answer
 from chat.tracing import Trace
 from faqs.recall import LearnedRecall, RecalledAnswer
-from faqs.serving import would_serve
-from faqs.verifier import configured_verifier
+from faqs.serving import Serving, would_serve
+from faqs.verifier import ModelVerifier, configured_verifier
 from knowledge.search import Passage, SearchResult, Thresholds
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
@@ -65,19 +64,15 @@ async def choose_direct(
         trace.step("direct_answer", outcome, threshold=threshold)
         return None
     candidates = found.direct_candidates(threshold)
+    decisions = [(passage, _decide(passage, asked.text, threshold, None)) for passage in candidates]
     verifier = configured_verifier(llm_model=config.llm_model) if config.verify_answers else None
-    refusals = []
-    for passage in candidates[: None if verifier is None else VERIFIED_CANDIDATES]:
-        decide = partial(
-            would_serve,
-            stored=passage.question,
-            asked=asked.text,
-            score=passage.score,
-            threshold=threshold,
-            verifier=verifier,
-        )
-        # Without a verifier this is pure and short; with one it may wait for the model.
-        decision = decide() if verifier is None else await in_thread(decide)
+    if verifier is not None and not any(decision.served for _passage, decision in decisions):
+        for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
+            verdict = await in_thread(_decide, passage, asked.text, threshold, verifier)
+            decisions[position] = (passage, verdict)
+            if verdict.served:
+                break
+    for passage, decision in decisions:
         if decision.served:
             outcome = "verified" if decision.verified else "served"
             trace.step(
@@ -88,15 +83,27 @@ async def choose_direct(
                 detail=passage.question,
             )
             return None if config.shadow_mode else passage
-        refusals.append(f"{passage.question} : {decision.explanation}")
     trace.step(
         "direct_answer",
         "second_key_refused" if candidates else "no_candidate",
         score=candidates[0].score if candidates else None,
         threshold=threshold,
-        detail="\n".join(refusals),
+        detail="\n".join(f"{each.question} : {why.explanation}" for each, why in decisions),
     )
     return None
+
+
+def _decide(
+    passage: Passage, question: str, threshold: float, verifier: ModelVerifier | None
+) -> Serving:
+    """Pure and short without a verifier; with one it may wait for the model."""
+    return would_serve(
+        stored=passage.question,
+        asked=question,
+        score=passage.score,
+        threshold=threshold,
+        verifier=verifier,
+    )
 
 
 async def answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None:

@@ -212,6 +212,10 @@ LEXICON_EN = LexiconData(
             r"\b(?:in fact|as a matter of fact|of course|at all|right now|at the moment|in general|in reality|for real)\b",
             " ",
         ),
+        (
+            r"\b(can|could|to|should|would|will|i|we|how) up (?=my|the|our|your|his|her|a)",
+            r"\1 increase ",
+        ),
         (r"\bno matter\b", "whatever"),
         (r"\bused? to be\b", "formerly"),
         (r"\be mails?\b|\bemail address\b", "email"),
