@@ -1,0 +1,111 @@
+"""Search by meaning and by words together, through the index of an agent."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+from django.test import TestCase
+
+from agents.models import Agent, IndexingMethod
+from knowledge import search as search_module
+from knowledge.calibration import threshold_profile
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.models import VectorPoint
+from knowledge.search import SearchResult, collection_alias, confirm_passages, search
+from knowledge.vectors.base import vector_store
+from tests.factories import add_document, make_agent
+
+QUESTION = "carte de lecteur"
+
+
+@contextmanager
+def lexical_weight(weight: float) -> Iterator[None]:
+    """The tests' embedder has no measured profile, hence no weight."""
+    known = threshold_profile("universal-sentence-encoder-multilingual-3")
+    assert known is not None
+    profile = replace(known, lexical_weight=weight)
+    with mock.patch.object(search_module, "threshold_profile", return_value=profile):
+        yield
+
+
+def find(agent: Agent, question: str, **options: object) -> SearchResult:
+    model = embedder()
+    return search(
+        agent_slug=agent.slug,
+        method=IndexingMethod.QA_ATOMIC,
+        vector=model.embed_one("tout autre chose", purpose=Purpose.QUERY),
+        recipe=model.recipe,
+        limit=3,
+        question=question,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+class HybridSearchTests(TestCase):
+    def test_words_find_what_the_vector_does_not(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        with lexical_weight(5.0):
+            best = find(agent, "Prix de la CARTE ?").passages(1)[0]
+        assert "carte" in f"{best.parent_context} {best.content}".lower()
+        assert best.overlap > 0
+        assert best.relevance > best.score
+
+    def test_score_stays_the_cosine(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        with lexical_weight(5.0):
+            hybrid = {hit.point_id: hit.score for hit in find(agent, QUESTION).hits}
+        plain = {hit.point_id: hit.score for hit in find(agent, "").hits}
+        assert all(plain[point] == score for point, score in hybrid.items() if point in plain)
+
+    def test_model_without_a_weight_is_searched_by_vector_alone(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        found = find(agent, QUESTION)
+        assert found == find(agent, "")
+        assert all(hit.relevance == hit.score for hit in found.hits)
+
+    def test_least_similarity_is_a_cosine_also_for_words(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        with lexical_weight(5.0):
+            assert not find(agent, QUESTION, min_score=1.01).hits
+
+    def test_words_follow_a_deleted_document_and_a_rebuild(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        with lexical_weight(5.0):
+            before = find(agent, QUESTION).best_relevance
+            run_build(create_rebuild(agent=agent, method=IndexingMethod.QA_ATOMIC).pk)
+            assert find(agent, QUESTION).best_relevance == before
+            document.delete()
+            assert not confirm_passages(find(agent, QUESTION), agent_id=agent.pk).hits
+
+    def test_points_from_before_there_were_words_are_read_all_the_same(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        with lexical_weight(5.0):
+            before = find(agent, QUESTION)
+            VectorPoint.objects.update(terms=None)
+            assert find(agent, QUESTION) == before
+
+    def test_search_reads_one_generation(self) -> None:
+        """The alias moves while points of the next generation already stand beside the current ones."""
+        agent = make_agent()
+        add_document(agent)
+        store, alias = vector_store(), collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        current = store.resolve_alias(alias)
+        assert current is not None
+        store.ensure("next", embedder().recipe)
+        for batch in store.scroll(current):
+            store.upsert(
+                "next",
+                [replace(p, payload={**p.payload, "display_text": "zèbre"}) for p in batch],
+            )
+        with lexical_weight(5.0):
+            assert all("zèbre" not in hit.content for hit in find(agent, "zèbre").hits)
+            store.point_alias(alias, "next")
+            assert all(hit.content == "zèbre" for hit in find(agent, "zèbre").hits)
