@@ -235,13 +235,17 @@ class IndexState(models.TextChoices):
     WITHDRAWN = "withdrawn", _("Retirée de l’index")
 
 
+def standing_condition(prefix: str = "", *, today: date | None = None) -> Q:
+    """Valid, and the review date not passed; `prefix` leads to the row from another model."""
+    today = today or timezone.localdate()
+    undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
+    return Q(**{f"{prefix}status": LearnedStatus.VALID}) & (undated | ahead)
+
+
 class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
     def standing(self, today: date | None = None) -> Self:
         """Rows that should have points: valid, and their review date not passed."""
-        today = today or timezone.localdate()
-        return self.filter(
-            Q(review_date=None) | Q(review_date__gte=today), status=LearnedStatus.VALID
-        )
+        return self.filter(standing_condition(today=today))
 
     def answering(self, today: date | None = None) -> Self:
         """Rows that may be served: standing, and all of their points written."""

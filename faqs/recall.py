@@ -9,7 +9,7 @@ Synchronous, for the database bridge. Thresholds are inclusive.
 
 Validated answers among what a search found.
 
-`confirm_learned` is the database half, called by `knowledge.search.confirm_passages`: one query, and none when no hit
+`confirm_learned` is the database half, called by `knowledge.search.confirm_passages`: two short queries, and none when no hit
 is a validated answer. What is served is the row's text, never the store's. `recall_learned` is pure: it separates the
 courtesies and puts validated answers first where scores are equal.
 """
@@ -41,10 +41,12 @@ from faqs.memory.origins import STALE, stale_entries
 from faqs.models import (
     CachedResponse,
     EntryStatus,
+    IndexState,
     LearnedKind,
     LearnedResponse,
     Phrasing,
     StatusReason,
+    standing_condition,
 )
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
@@ -282,14 +284,19 @@ def confirm_learned(hits: Sequence[Passage], agent_id: int) -> list[Passage]:
 
 
 def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, tuple[str, int, str, str]]:
-    answering = LearnedResponse.objects.answering().filter(agent_id=agent_id)
-    questions = answering.filter(point_id__in=point_ids).values_list(
-        "point_id", "question", "pk", "kind", "answer"
+    # Two plain queries rather than one union, which takes longer to compile than both.
+    questions = (
+        LearnedResponse.objects.answering()
+        .filter(agent_id=agent_id, point_id__in=point_ids)
+        .values_list("point_id", "question", "pk", "kind", "answer")
     )
     phrasings = Phrasing.objects.filter(
-        point_id__in=point_ids, response__in=answering.order_by().values("pk")
+        standing_condition("response__"),
+        point_id__in=point_ids,
+        response__agent_id=agent_id,
+        response__index_state=IndexState.INDEXED,
     ).values_list("point_id", "text", "response_id", "response__kind", "response__answer")
-    rows = questions.order_by().union(phrasings.order_by(), all=True)
+    rows = (*questions.order_by(), *phrasings.order_by())
     return {str(point): (text, pk, kind, answer) for point, text, pk, kind, answer in rows}
 
 

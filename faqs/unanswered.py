@@ -39,7 +39,7 @@ from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import SearchResult, Thresholds, confirm_passages, search
 
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
-GROUP_BATCH = 500
+GROUP_BATCH = 200
 MAX_GROUPS = 2_000
 _LONGEST = 500
 #: What stands for a masked piece, in every language.
@@ -171,23 +171,30 @@ def _group_agent(agent_id: int) -> int:
 def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion]) -> None:
     """Leader clustering: a question joins the nearest first question of a group, or begins one."""
     groups = list(QuestionGroup.objects.filter(agent=agent_id, recipe=recipe)[:MAX_GROUPS])
-    leaders = [_vector(group.vector) for group in groups]
+    vectors = [_vector(row.vector) for row in rows]
+    leaders = np.empty((len(groups) + len(rows), len(vectors[0])), dtype=np.float32)
+    for place, group in enumerate(groups):
+        leaders[place] = _vector(group.vector)
     least = same_meaning_threshold()
-    for row in rows:
-        vector = _vector(row.vector)
-        scores = np.array(leaders) @ vector if leaders else np.empty(0)
-        best = int(scores.argmax()) if len(scores) else -1
+    reopened, begun = set(), []
+    for row, vector in zip(rows, vectors, strict=True):
+        scores = leaders[: len(groups)] @ vector
+        best = int(scores.argmax()) if len(groups) else -1
         if best >= 0 and scores[best] >= least:
             row.group = groups[best]
-            if groups[best].status == GroupStatus.ANSWERED:
-                groups[best].status = GroupStatus.OPEN
-                groups[best].save(update_fields=["status"])
+            if row.group.status == GroupStatus.ANSWERED:
+                reopened.add(row.group.pk)
         else:
-            row.group = QuestionGroup.objects.create(
+            leaders[len(groups)] = vector
+            row.group = QuestionGroup(
                 agent_id=agent_id, question=row.question, recipe=recipe, vector=row.vector
             )
             groups.append(row.group)
-            leaders.append(vector)
+            begun.append(row.group)
+    QuestionGroup.objects.bulk_create(begun)
+    QuestionGroup.objects.filter(pk__in=reopened).update(status=GroupStatus.OPEN)
+    for row in rows:
+        row.group = row.group  # its key is known only since the group is stored
     UnansweredQuestion.objects.bulk_update(rows, ["group"], batch_size=GROUP_BATCH)
 
 
