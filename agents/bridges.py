@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import close_old_connections, connections
+from django.db import connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,21 +20,22 @@ async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -
     """Run one whole database step; connections that broke or grew too old are closed around it."""
 
     def cleaned() -> R:
-        _close_old_connections()
+        _close_if_old()
         try:
             return step(*args, **kwargs)
         finally:
-            _close_old_connections()
+            if connection.settings_dict["CONN_MAX_AGE"] == 0:
+                _close_if_old()
 
     if settings.DATABASE_THREAD_SENSITIVE:
         return await sync_to_async(cleaned)()
     return await asyncio.to_thread(cleaned)
 
 
-def _close_old_connections() -> None:
-    """As after a request; not inside a transaction, which only a test's thread can be in here."""
-    if not any(open_.in_atomic_block for open_ in connections.all(initialized_only=True)):
-        close_old_connections()
+def _close_if_old() -> None:
+    """As around a request; not inside a transaction, which only a test's thread can be in here."""
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
 
 
 async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

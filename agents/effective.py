@@ -4,10 +4,13 @@
 sets it: the measured profile of the embedding model in use decides (`knowledge.calibration`).
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from django.conf import settings
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
@@ -74,6 +77,23 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
         indexing_method=deployment.effective_indexing_method,
         **knobs,
     )
+
+
+def current_config(deployment_id: int) -> EffectiveConfig:
+    """`effective_config` of a stored deployment, at most `CONFIG_CACHE_SECONDS` old.
+
+    A burst of questions to one deployment reads its settings once. Raises `Deployment.DoesNotExist`.
+    """
+    key, now = (deployment_id, get_language()), time.monotonic()
+    found = _recent.get(key)
+    if found is None or now - found[0] >= settings.CONFIG_CACHE_SECONDS:
+        deployment = Deployment.objects.select_related("agent").get(pk=deployment_id)
+        _recent[key] = found = now, effective_config(deployment)
+    return found[1]
+
+
+#: By deployment and language (the refusal has a default in each): when it was read, and what was read.
+_recent: dict[tuple[int, str | None], tuple[float, EffectiveConfig]] = {}
 
 
 def agent_setting(agent: Agent, name: str) -> Any:

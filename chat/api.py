@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any, cast
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.http.response import StreamingHttpResponse
 from django.utils import translation
@@ -29,6 +30,7 @@ from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentNotFoundError,
     InvalidMessageError,
+    MessageTooLargeError,
     TurnNotFoundError,
     TurnRunningError,
 )
@@ -43,6 +45,7 @@ from chat.permissions import (
 from chat.protocol import (
     parse_json_object,
     server_sent_event,
+    too_long,
     valid_client_message_id,
     valid_event_id,
     valid_question,
@@ -55,11 +58,13 @@ from chat.serializers import (
     NewConversationSerializer,
     ThreadSerializer,
 )
+from chat.thread import interrupt_stale_turns
 
 LIST_LIMIT = 200
 
 _STATUS: dict[type[ApplicationError], int] = {
     InvalidMessageError: 422,
+    MessageTooLargeError: 413,
     ConversationNotFoundError: 404,
     DeploymentNotFoundError: 404,
     TurnNotFoundError: 404,
@@ -135,6 +140,7 @@ class ConversationViewSet(
     @action(detail=True, url_path="messages")
     def messages(self, request: Request, pk: str | None = None) -> Response:
         conversation = self.get_object()
+        interrupt_stale_turns(conversation.pk)
         messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
         running = runner.running_turn(conversation.pk)
         return Response(
@@ -182,12 +188,10 @@ def _protected_view(_request: HttpRequest) -> HttpResponse:
 @_edge
 async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     """One question, its answer as server-sent events; opens a conversation where none is named."""
-    if len(request.body) > settings.MAX_FRAME_BYTES:
-        raise InvalidMessageError("body too large")
-    data = parse_json_object(request.body)
+    data = parse_json_object(_bounded_body(request))
     question = valid_question(data.get("message"))
     client_message_id = valid_client_message_id(data.get("clientMessageId"))
-    conversation = await in_database(_conversation, request, data)
+    conversation = await in_database(_conversation, request, data, client_message_id)
     turn_id = await runner.start(
         conversation,
         question=question,
@@ -197,13 +201,28 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     return _stream(turn_id, after=0)
 
 
-def _conversation(request: HttpRequest, data: dict[str, Any]) -> Conversation:
+def _bounded_body(request: HttpRequest) -> bytes:
+    try:
+        body = request.body
+    except RequestDataTooBig as error:
+        raise MessageTooLargeError("body too large", public_message=too_long()) from error
+    if len(body) > settings.MAX_FRAME_BYTES:
+        raise MessageTooLargeError("body too large", public_message=too_long())
+    return body
+
+
+def _conversation(
+    request: HttpRequest, data: dict[str, Any], client_message_id: str
+) -> Conversation:
     user = request.user
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
     deployment = open_deployment(user, str(data.get("deployment") or ""))
-    return start_conversation(user, request.session, deployment)
+    # The same message sent again finds the conversation that it opened the first time.
+    return start_conversation(
+        user, request.session, deployment, client_message_id=client_message_id
+    )
 
 
 @require_GET

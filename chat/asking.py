@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 
+from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.thread import claim_turn
-from chat.turn import TurnRequest, TurnResult, run_turn
+from chat.turn import TurnRequest, TurnResult, run_turn, write_title
 
 #: With no round after tools the efficiency is 100 (`SPEC.md`, section 5).
 EFFICIENCY_WITHOUT_ROUNDS = 100.0
@@ -26,10 +27,20 @@ def ask(
 ) -> dict[str, Any]:
     """Answer one question; raises the turn's error where it failed. A dry run stores nothing."""
     request = _request(deployment, valid_question(question), conversation_id, dry_run)
-    result = asyncio.run(run_turn(request, _ignore))
+    result = asyncio.run(_run(request))
     if result.error is not None:
         raise result.error
     return answer_row(request, result)
+
+
+async def _run(request: TurnRequest) -> TurnResult:
+    try:
+        result = await run_turn(request, _ignore)
+        await write_title(request, result)
+        return result
+    finally:
+        if (model := language_model()) is not None:
+            await model.aclose()
 
 
 def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:

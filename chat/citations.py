@@ -1,7 +1,7 @@
 """Citations in a streamed answer: `[1]` is kept when source 1 was given, removed when it was not.
 
-Pure. A model may write `[1]`, `[Source 1]`, `[1, 3]`; all leave as `[1]` and `[1][3]`. Text is held back only while a
-bracket that may become a citation is open, so streaming goes on.
+Pure. A model may write `[1]`, `[Source 1]`, `[1, 3]`; all leave as `[1]` and `[1][3]`. Code is left alone: `row[0]` cites
+nothing. Text is held back only while a bracket that may become a citation is open, so streaming goes on.
 """
 
 import re
@@ -9,11 +9,33 @@ from collections.abc import Collection
 
 _NUMBERS = r"(?:sources?[ \t]*)?\d{1,3}(?:[ \t]*(?:,|;|et|and|&)[ \t]*(?:sources?[ \t]*)?\d{1,3})*"
 _CITATION = re.compile(rf"[ \t]?\[[ \t]*{_NUMBERS}[ \t]*\]", re.IGNORECASE)
-_OPEN = re.compile(r"[ \t]?\[[^\]\n]{0,40}\Z|[ \t]\Z")
+_OPEN = re.compile(r"[ \t]?\[[^\]\n]{0,40}\Z|[ \t]\Z|(?<!`)`{1,2}\Z")
+#: What begins or ends code: a fence, a span, and the end of a line, past which no span goes on here.
+_CODE_MARK = re.compile(r"(```|`|\n)")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_BRACKETED_NUMBER = re.compile(r"\[(\d{1,3})\]")
 
 
 def clean_citations(text: str, given: Collection[int]) -> str:
-    """Normalise citations and remove those to sources that were not given."""
+    """Normalise citations outside code and remove those to sources that were not given."""
+    cleaner = CitationFilter(given)
+    return cleaner.feed(text) + cleaner.flush()
+
+
+def escape_citations(markdown: str) -> str:
+    """A document's own `[2]`, which cites nothing here, as text that is not taken for a citation."""
+    pieces, position = [], 0
+    for code in _CODE.finditer(markdown):
+        pieces += [_escaped(markdown[position : code.start()]), code[0]]
+        position = code.end()
+    return "".join([*pieces, _escaped(markdown[position:])])
+
+
+def _escaped(text: str) -> str:
+    return _BRACKETED_NUMBER.sub(r"\\[\1\\]", text)
+
+
+def _without_false_citations(text: str, given: Collection[int]) -> str:
 
     def replace(match: re.Match[str]) -> str:
         kept = [n for n in map(int, re.findall(r"\d+", match[0])) if n in given]
@@ -25,21 +47,44 @@ def clean_citations(text: str, given: Collection[int]) -> str:
     return _CITATION.sub(replace, text)
 
 
+#: A piece without any of these passes as it is.
+_NOTABLE = re.compile(r"[\[`\n]|[ \t]\Z")
+
+
 class CitationFilter:
     """`clean_citations` for a stream: feed pieces, send what comes back, and flush at the end."""
 
     def __init__(self, given: Collection[int]) -> None:
         self._given = given
         self._held = ""
+        self._in_fence = False
+        self._in_span = False
 
     def feed(self, piece: str) -> str:
-        if not self._held and "[" not in piece and not piece.endswith((" ", "\t")):
+        if not self._held and not _NOTABLE.search(piece):
             return piece
         text = self._held + piece
         opened = _OPEN.search(text)
         ready, self._held = (text[: opened.start()], opened[0]) if opened else (text, "")
-        return clean_citations(ready, self._given)
+        return self._cleaned(ready)
 
     def flush(self) -> str:
         text, self._held = self._held, ""
-        return clean_citations(text, self._given)
+        return self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
+        if "`" not in text and not self._in_fence and not self._in_span:
+            return _without_false_citations(text, self._given)
+        return "".join(self._cleaned_piece(piece) for piece in _CODE_MARK.split(text))
+
+    def _cleaned_piece(self, piece: str) -> str:
+        match piece:
+            case "```":
+                self._in_fence = not self._in_fence
+            case "`":
+                self._in_span = not self._in_span and not self._in_fence
+            case "\n":
+                self._in_span = False
+            case _ if not self._in_fence and not self._in_span:
+                return _without_false_citations(piece, self._given)
+        return piece

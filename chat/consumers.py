@@ -6,16 +6,18 @@ socket ends that task, not the turn.
 
 import asyncio
 import logging
+import time
 import uuid
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
 from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
 from chat.models import Conversation
-from chat.permissions import owned_conversation, owned_turn
+from chat.permissions import socket_conversation, socket_turn
 from chat.protocol import (
     AskFrame,
     Failure,
@@ -42,14 +44,19 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         self._language = self.scope.get("language") or translation.get_language()
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
-            self.conversation = await in_database(
-                owned_conversation, self.scope["user"], self.scope["session"], conversation_id
-            )
+            await self._check_rights(conversation_id)
         except ApplicationError:
             await self.accept()
             await self.close(code=CLOSE_NOT_FOUND)
             return
         await self.accept()
+
+    async def _check_rights(self, conversation_id: uuid.UUID) -> None:
+        """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
+        self.conversation = await in_database(
+            socket_conversation, self.scope["session"], conversation_id
+        )
+        self._rights_checked = time.monotonic()
 
     async def disconnect(self, code: int) -> None:
         self._unfollow()
@@ -66,6 +73,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
             case AskFrame(message, client_message_id):
+                if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
+                    await self._check_rights(self.conversation.pk)
                 turn_id = await runner.start(
                     self.conversation,
                     question=message,
@@ -76,7 +85,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case StopFrame():
                 runner.stop(self.conversation.pk)
             case ResumeFrame(turn_id, last_event_id):
-                await in_database(owned_turn, self.scope["user"], self.scope["session"], turn_id)
+                await in_database(socket_turn, self.scope["session"], turn_id)
                 self._follow(turn_id, after=last_event_id)
 
     def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:

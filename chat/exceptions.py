@@ -17,6 +17,12 @@ class InvalidMessageError(ChatError):
     default_message = _("Ce message n’est pas valide.")
 
 
+class MessageTooLargeError(InvalidMessageError):
+    """Beyond what is even read."""
+
+    code = "message_too_large"
+
+
 class TurnRunningError(ChatError):
     code = "turn_running"
     retryable = True
@@ -46,6 +52,14 @@ class TurnTimeoutError(ChatError):
     code = "turn_timeout"
     retryable = True
     default_message = _("La réponse a pris trop de temps. Réessayez dans un instant.")
+
+
+class AnswerNotSavedError(ChatError):
+    code = "answer_not_saved"
+    retryable = True
+    default_message = _(
+        "La réponse n’a pas pu être enregistrée : copiez-la si vous voulez la garder, puis réessayez."
+    )
 
 
 class IsolationError(ChatError):

@@ -42,6 +42,7 @@ STEPS: dict[str, Words] = {
     "prompt": gettext_lazy("Consigne au modèle"),
     "generation": gettext_lazy("Rédaction par le modèle"),
     "title": gettext_lazy("Titre de la conversation"),
+    "error": gettext_lazy("Erreur"),
     "learn": gettext_lazy("Apprentissage"),
     "save": gettext_lazy("Enregistrement"),
 }

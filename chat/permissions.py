@@ -1,11 +1,15 @@
 """Who may open which deployment and read which conversation. Every door of the chat asks here."""
 
 import uuid
+from importlib import import_module
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
 from agents.models import Audience, Deployment
 from chat.exceptions import (
@@ -14,6 +18,9 @@ from chat.exceptions import (
     TurnNotFoundError,
 )
 from chat.models import Conversation, Turn
+
+_SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
+_OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
 
 SomeUser = AbstractBaseUser | AnonymousUser
 
@@ -70,6 +77,23 @@ def owned_conversation(
     return found
 
 
+def socket_conversation(session: SessionBase, conversation_id: uuid.UUID) -> Conversation:
+    """A conversation of whoever this session belongs to now: a socket may be open longer than a log-in lasts."""
+    current = _SessionStore(session.session_key)
+    return owned_conversation(_user_of(current), current, conversation_id)
+
+
+def socket_turn(session: SessionBase, turn_id: uuid.UUID) -> Turn:
+    current = _SessionStore(session.session_key)
+    return owned_turn(_user_of(current), current, turn_id)
+
+
+def _user_of(session: SessionBase) -> SomeUser:
+    request = HttpRequest()
+    request.session = session
+    return get_user(request)
+
+
 def owned_turn(user: SomeUser, session: SessionBase, turn_id: uuid.UUID) -> Turn:
     own = owned_conversations(user, session)
     turn = Turn.objects.filter(pk=turn_id, conversation__in=own.values("pk")).first()
@@ -79,8 +103,20 @@ def owned_turn(user: SomeUser, session: SessionBase, turn_id: uuid.UUID) -> Turn
 
 
 def start_conversation(
-    user: SomeUser, session: SessionBase, deployment: Deployment
+    user: SomeUser,
+    session: SessionBase,
+    deployment: Deployment,
+    *,
+    client_message_id: str | None = None,
 ) -> Conversation:
-    if user.is_authenticated:
-        return Conversation.objects.create(deployment=deployment, user_id=user.pk)
-    return Conversation.objects.create(deployment=deployment, visitor=visitor_of(session))
+    """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
+    visitor = None if user.is_authenticated else visitor_of(session)
+    owner = {"user_id": user.pk} if visitor is None else {"visitor": visitor}
+    if client_message_id is None:
+        return Conversation.objects.create(deployment=deployment, **owner)
+    natural_key = f"{visitor or user.pk}/{deployment.pk}/{client_message_id}"
+    conversation, _ = Conversation.objects.get_or_create(
+        pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key),
+        defaults={"deployment": deployment, **owner},
+    )
+    return conversation

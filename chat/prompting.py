@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from agents.effective import EffectiveConfig
 from agents.llm.base import PromptMessage
+from chat.citations import escape_citations
 from chat.protocol import Source
 from chat.thread import Exchange
 from knowledge.search import Passage
@@ -76,9 +77,10 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
 
 def direct_text(passage: Passage) -> str:
     """A stored answer with its source line (seed 001, section 5.1.2)."""
+    text = escape_citations(passage.content)
     if not passage.title:
-        return passage.content
-    return f"{passage.content}\n\n*{_('Source :')} {passage.title}* [1]"
+        return text
+    return f"{text}\n\n*{_('Source :')} {passage.title}* [1]"
 
 
 def quoted_text(passages: Sequence[Passage]) -> str:
@@ -89,7 +91,7 @@ def quoted_text(passages: Sequence[Passage]) -> str:
 
 
 def _quote(passage: Passage, number: int) -> str:
-    text = _shortened(passage.content, settings.MAX_QUOTE_CHARACTERS)
+    text = escape_citations(_shortened(passage.content, settings.MAX_QUOTE_CHARACTERS))
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     heading = passage.question or " › ".join(
         part for part in (passage.title, passage.parent_context) if part

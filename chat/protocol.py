@@ -99,7 +99,7 @@ class Done:
     message_id: int | None
     content: str
     html: str
-    title: str
+    title: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -170,12 +170,25 @@ def parse_json_object(text: str | bytes) -> dict[str, Any]:
         ) from error
     if not isinstance(data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
+    if b"\\u" in (text.encode() if isinstance(text, str) else text):
+        _require_whole_characters(data)
     return data
+
+
+def _require_whole_characters(data: dict[str, Any]) -> None:
+    """Half of a character (an unpaired `\\ud800`) can be neither stored nor sent."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidMessageError(
+            "unpaired surrogate",
+            public_message=_("Le texte contient un caractère incomplet : retirez-le."),
+        ) from error
 
 
 def parse_frame(text: str) -> Frame:
     if len(text.encode()) > settings.MAX_FRAME_BYTES:
-        raise InvalidMessageError("frame too large", public_message=_too_long())
+        raise InvalidMessageError("frame too large", public_message=too_long())
     data = parse_json_object(text)
     match data.get("type"):
         case "ask":
@@ -208,7 +221,7 @@ def valid_question(value: Any) -> str:
             "blank message", public_message=_("« message » est vide : écrivez une question.")
         )
     if len(question) > settings.MAX_MESSAGE_CHARACTERS:
-        raise InvalidMessageError("message too long", public_message=_too_long())
+        raise InvalidMessageError("message too long", public_message=too_long())
     return question
 
 
@@ -243,7 +256,7 @@ def valid_event_id(value: Any) -> int:
         ) from error
 
 
-def _too_long() -> str:
+def too_long() -> str:
     return _("« message » dépasse %(limit)d caractères : raccourcissez-le ou coupez-le.") % {
         "limit": settings.MAX_MESSAGE_CHARACTERS
     }

@@ -94,7 +94,8 @@ def _parser() -> MarkdownIt:
     """Without reference definitions, which would take `[1]` for a link of the model's own."""
     parser = _AnswerParser("commonmark", {"html": False, "linkify": False})
     parser.enable("table").disable(["image", "reference", "html_block", "html_inline"])
-    parser.core.ruler.push("citations", _link_citations)
+    # Before escapes are joined with the text around them: `\\[1\\]` is no citation.
+    parser.core.ruler.before("text_join", "citations", _link_citations)
     return parser
 
 

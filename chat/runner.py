@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from django.conf import settings
+from django.db import DatabaseError
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
@@ -19,7 +21,7 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sources
 from chat.rendering import render_answer
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
-from chat.turn import TurnRequest, run_turn
+from chat.turn import TurnRequest, TurnResult, run_turn, write_title
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class Runner:
     def __init__(self) -> None:
         self._logs: dict[uuid.UUID, TurnLog] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
+        self._starting: set[asyncio.Task[uuid.UUID]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
         self._heartbeat: asyncio.Task[None] | None = None
 
@@ -80,8 +83,19 @@ class Runner:
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn.
 
-        Raises `TurnRunningError` while another turn of the conversation runs.
+        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
+        while another turn of the conversation runs.
         """
+        starting = asyncio.create_task(
+            self._start(conversation, question, client_message_id, language)
+        )
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        return await asyncio.shield(starting)
+
+    async def _start(
+        self, conversation: Conversation, question: str, client_message_id: str, language: str
+    ) -> uuid.UUID:
         claimed = await in_database(
             claim_turn,
             conversation_id=conversation.pk,
@@ -111,11 +125,22 @@ class Runner:
         """The events of a turn after the given id: live, from memory, or from the database."""
         log = self._logs.get(turn_id)
         if log is None:
-            log = await in_database(_stored_log, turn_id)
+            log = await self._told_again(turn_id)
             # A stored answer is one piece: a reader that has seen part of the live text gets it whole again.
             after = 0 if 0 < after < len(log.events) else after
-        async for numbered in log.follow(min(after, len(log.events) - 1)):
+        if log.is_complete:
+            # Whoever has seen everything is told once more how it ended.
+            after = min(after, len(log.events) - 1)
+        async for numbered in log.follow(after):
             yield numbered
+
+    async def _told_again(self, turn_id: uuid.UUID) -> TurnLog:
+        """The events of a turn that this process does not hold; one that runs elsewhere is waited for."""
+        while True:
+            log = await in_database(_stored_log, turn_id)
+            if log is not None:
+                return log
+            await asyncio.sleep(settings.TURN_POLL_SECONDS)
 
     def running_turn(self, conversation_id: uuid.UUID) -> uuid.UUID | None:
         return self._by_conversation.get(conversation_id)
@@ -144,20 +169,26 @@ class Runner:
         while self._tasks:
             await asyncio.sleep(settings.TURN_LEASE_SECONDS / 3)
             if turn_ids := list(self._tasks):
-                await in_database(renew_turns, turn_ids)
+                try:
+                    await in_database(renew_turns, turn_ids)
+                except DatabaseError:
+                    logger.exception("The leases of %d turns could not be renewed.", len(turn_ids))
 
     async def _run(self, request: TurnRequest, log: TurnLog) -> None:
         async def emit(event: Event) -> None:
             log.append(event)
 
+        result: TurnResult | None = None
         try:
-            await run_turn(request, emit)
+            result = await run_turn(request, emit)
         except asyncio.CancelledError:
             logger.info("turn stopped round_id=%s", request.turn_id)
         except Exception:  # the edge of a turn: nothing above awaits this task
             logger.exception("turn failed round_id=%s", request.turn_id)
         finally:
             self._end(request, log)
+        if result is not None:
+            await write_title(request, result)
 
     def _end(self, request: TurnRequest, log: TurnLog) -> None:
         turn_id, conversation_id = request.turn_id, request.conversation_id
@@ -189,9 +220,11 @@ def _internal_failure() -> Failure:
     return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
 
 
-def _stored_log(turn_id: uuid.UUID) -> TurnLog:
-    """The events of a turn that this process does not hold, told again from its rows."""
+def _stored_log(turn_id: uuid.UUID) -> TurnLog | None:
+    """The events of a turn that has ended, told again from its rows; `None` while another process runs it."""
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    if turn.status == TurnStatus.RUNNING and turn.lease_expires_at > timezone.now():
+        return None
     messages = {
         message.role: message
         for message in Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)

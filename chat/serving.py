@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
+from agents.llm.base import language_model
 from chat.runner import runner
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await runner.drain()
         await super().shutdown(sockets)
+        if (model := language_model()) is not None:
+            await model.aclose()
 
 
 def serve(*, host: str, port: int, with_worker: bool = True) -> None:
@@ -123,7 +126,8 @@ def _configuration(host: str, port: int) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "ws_max_size": 4 * settings.MAX_FRAME_BYTES,
+        # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
+        "ws_max_size": 64 * settings.MAX_FRAME_BYTES,
         "timeout_graceful_shutdown": settings.GRACEFUL_SHUTDOWN_SECONDS,
     }
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.db.models import F
 from django.utils import timezone
 
 from agents.transactions import short_write
-from chat.exceptions import IsolationError, TurnRunningError
+from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 
 #: A title is the first characters of the first question (seed 004, section 5).
@@ -55,7 +56,6 @@ class Answer:
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    title: str = ""
 
 
 def claim_turn(
@@ -103,7 +103,9 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    conversation = Conversation.objects.get(pk=conversation_id)
+    conversation = Conversation.objects.filter(pk=conversation_id).first()
+    if conversation is None:
+        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     turn = Turn.objects.create(
         conversation=conversation,
         client_message_id=client_message_id,
@@ -137,13 +139,30 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
     running.update(lease_expires_at=expires)
 
 
-def interrupt_stale_turns(conversation_id: uuid.UUID) -> int:
-    """Mark turns of a dead process, whose lease ran out, as interrupted."""
+def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation."""
     now = timezone.now()
-    stale = Turn.objects.filter(
-        conversation=conversation_id, status=TurnStatus.RUNNING, lease_expires_at__lt=now
-    )
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    if conversation_id is not None:
+        stale = stale.filter(conversation=conversation_id)
     return stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+
+
+def rename_conversation(
+    *, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str
+) -> None:
+    """Give a conversation the title that a model call wrote, unless a person has named it meanwhile."""
+    named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
+    named.update(title=title)
+    Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
+
+
+def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
+    """The question before this turn's, however it ended: what a follow-up leans on was asked, answered or not."""
+    questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
+    if turn_id is not None:
+        questions = questions.exclude(turn=turn_id)
+    return questions.order_by("-id").values_list("content", flat=True).first() or ""
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
@@ -183,10 +202,16 @@ def save_exchange(
     trace: list[dict[str, Any]],
     error_code: str = "",
 ) -> int | None:
-    """End a running turn with its answer; returns the message's id, `None` where there is no text to keep."""
+    """End a turn with its answer; returns the message's id, `None` where there is no text to keep.
+
+    A turn that was taken for dead (its lease ran out) and ends after all keeps its answer. Raises
+    `ConversationNotFoundError` where the turn was deleted meanwhile.
+    """
     with short_write():
         updated = Turn.objects.filter(
-            pk=turn_id, conversation=conversation_id, status=TurnStatus.RUNNING
+            pk=turn_id,
+            conversation=conversation_id,
+            status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
         ).update(
             status=status,
             answer_source=answer.source,
@@ -201,11 +226,8 @@ def save_exchange(
             finished_at=timezone.now(),
         )
         if not updated:
-            return None
-        touched: dict[str, Any] = {"updated_at": timezone.now()}
-        if answer.title:
-            touched["title"] = answer.title
-        Conversation.objects.filter(pk=conversation_id).update(**touched)
+            raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+        Conversation.objects.filter(pk=conversation_id).update(updated_at=timezone.now())
         if not answer.text and status is TurnStatus.FAILED:
             return None
         message = Message.objects.create(

@@ -10,6 +10,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.exceptions import ApplicationError
+from chat.exceptions import IsolationError
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,11 +46,23 @@ class Trace:
         self._last = now
 
 
-def log_turn(turn_id: uuid.UUID | None, status: str, answer_source: str, llm_calls: int) -> None:
-    logger.info(
-        "turn round_id=%s status=%s answer_source=%s llm_calls=%d",
-        turn_id,
-        status,
-        answer_source,
-        llm_calls,
+def log_turn(
+    turn_id: uuid.UUID | None,
+    status: str,
+    *,
+    answer_source: str,
+    llm_calls: int,
+    error: ApplicationError | None = None,
+) -> None:
+    """One line a turn. The text of an error of ours names statuses and identifiers, never what a person wrote."""
+    facts = (turn_id, status, answer_source, llm_calls)
+    if error is None:
+        logger.info("turn round_id=%s status=%s answer_source=%s llm_calls=%d", *facts)
+        return
+    logger.log(
+        logging.ERROR if isinstance(error, IsolationError) else logging.WARNING,
+        "turn round_id=%s status=%s answer_source=%s llm_calls=%d error=%s detail=%s",
+        *facts,
+        error.code,
+        error,
     )

@@ -18,18 +18,25 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database, in_thread
-from agents.effective import EffectiveConfig, effective_config
+from agents.effective import EffectiveConfig, current_config
 from agents.exceptions import ApplicationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-from agents.models import Deployment
 from chat.citations import CitationFilter
-from chat.exceptions import TurnTimeoutError
+from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.models import AnswerSource, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
 from chat.standalone import StandaloneQuestion, follow_up_rule, standalone_question
-from chat.thread import Answer, Exchange, check_isolation, load_exchanges, save_exchange
+from chat.thread import (
+    Answer,
+    Exchange,
+    check_isolation,
+    load_exchanges,
+    previous_question,
+    rename_conversation,
+    save_exchange,
+)
 from chat.titles import generate_title
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
@@ -38,9 +45,9 @@ from faqs.recall import (
     Lookup,
     MemoryMark,
     RecalledAnswer,
-    memory_mark,
     memory_threshold,
     recall_cached,
+    stored_mark,
 )
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
@@ -51,6 +58,7 @@ from knowledge.search import (
     search,
     thresholds_for,
 )
+from knowledge.vectors.base import vector_store
 
 logger = logging.getLogger(__name__)
 
@@ -119,17 +127,20 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    config, history, mark = await in_database(_load_context, request)
+    context = await in_database(_load_context, request)
+    config, history = context.config, context.history
     trace.step("receive", "loaded", detail=f"{len(history)}")
 
-    asked = standalone_question(request.question, history[-1].question if history else "")
+    asked = standalone_question(request.question, context.previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
     model = embedder()
-    vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
+    vector = model.recall(asked.text, purpose=Purpose.QUERY)
+    if vector is None:
+        vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
 
-    recalled = await _recall(request, config, mark, asked, model, vector, trace)
+    recalled = await _recall(request, config, context.mark, asked, model, vector, trace)
     if recalled is not None:
         return await _answer_from_memory(recalled, answer, emit)
 
@@ -160,7 +171,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     check_isolation(history, request.conversation_id)
     messages = build_prompt(
         config=config,
-        history=history[: config.context_exchanges],
+        history=history,
         passages=passages,
         question=request.question,
     )
@@ -170,26 +181,51 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     await emit(Sources(answer.sources))
     await _generate(llm, config, messages, answer, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
-    if request.is_first and config.generate_titles:
-        answer.title = await in_thread(
-            generate_title, llm, question=request.question, llm_model=config.llm_model
-        )
-        answer.llm_calls += 1
-        trace.step("title", "written" if answer.title else "kept")
     result.learning = _lesson(request, config, asked, history, model, vector, answer, trace)
 
 
-def _load_context(
-    request: TurnRequest,
-) -> tuple[EffectiveConfig, list[Exchange], MemoryMark | None]:
-    # The memory's mark comes in the deployment's own row: an empty memory costs no query.
-    deployment = Deployment.objects.select_related("agent", "memory").get(pk=request.deployment_id)
-    config, mark = effective_config(deployment), memory_mark(deployment)
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """The settings, the finished exchanges that the prompt gets, the question before this one, and where the memory
+    stands (`None`: empty or switched off)."""
+
+    config: EffectiveConfig
+    history: list[Exchange]
+    previous: str
+    mark: MemoryMark | None
+
+
+def _load_context(request: TurnRequest) -> _Context:
+    config = current_config(request.deployment_id)
+    mark = stored_mark(request.deployment_id) if config.memory else None
     if request.conversation_id is None or request.is_first:
-        return config, [], mark
-    # One exchange at least, whatever the prompt gets: a follow-up leans on it.
-    limit = max(config.context_exchanges, 1)
-    return config, load_exchanges(conversation_id=request.conversation_id, limit=limit), mark
+        return _Context(config, [], "", mark)
+    history = load_exchanges(
+        conversation_id=request.conversation_id, limit=config.context_exchanges
+    )
+    previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
+    return _Context(config, history, previous, mark)
+
+
+async def write_title(request: TurnRequest, result: TurnResult) -> None:
+    """Have the model name a conversation after its first answer, where staff want that. Never delays an answer."""
+    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
+    if llm is None or turn_id is None or conversation_id is None or not request.is_first:
+        return
+    if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
+        return
+    config = await in_database(current_config, request.deployment_id)
+    if not config.generate_titles:
+        return
+    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
+    if title:
+        await in_database(
+            rename_conversation,
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+            title=title,
+            question=request.question,
+        )
 
 
 async def _recall(
@@ -239,15 +275,22 @@ async def _answer_from_memory(recalled: RecalledAnswer, answer: Answer, emit: Em
 
 
 async def _search(config: EffectiveConfig, model: Embedder, vector: Vectors) -> SearchResult:
-    found = await in_database(
-        search,
-        agent_slug=config.agent_slug,
-        method=config.indexing_method,
-        vector=vector,
-        recipe=model.recipe,
-        limit=config.match_count,
-        min_score=config.match_threshold,
-    )
+    def nearest() -> SearchResult:
+        return search(
+            agent_slug=config.agent_slug,
+            method=config.indexing_method,
+            vector=vector,
+            recipe=model.recipe,
+            limit=config.match_count,
+            min_score=config.match_threshold,
+        )
+
+    def confirmed() -> SearchResult:
+        return confirm_passages(nearest(), agent_id=config.agent_id)
+
+    if vector_store().uses_database:
+        return await in_database(confirmed)
+    found = await in_thread(nearest)
     return await in_database(confirm_passages, found, agent_id=config.agent_id)
 
 
@@ -367,7 +410,7 @@ def _lesson(
         author=answer.model,
         score=answer.best_score,
         is_follow_up=asked.is_follow_up or bool(follow_up_rule(request.question)),
-        had_context=bool(history and config.context_exchanges),
+        had_context=bool(history),
         source_turn=request.turn_id,
     )
     reason = reason_not_to_learn(lesson, config.memory_learning)
@@ -401,18 +444,25 @@ async def _emit_whole(text: str, answer: Answer, emit: Emit) -> None:
 async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     """The one way out of a turn: save it, then say how it ended."""
     answer, message_id = result.answer, None
+    if result.error is not None:
+        result.trace.step("error", result.error.code, detail=str(result.error))
     if request.turn_id is not None and request.conversation_id is not None:
         result.trace.step("save", result.status.value)
-        message_id = await in_database(
-            save_exchange,
-            turn_id=request.turn_id,
-            conversation_id=request.conversation_id,
-            answer=answer,
-            status=result.status,
-            trace=result.trace.lines,
-            error_code=result.error.code if result.error else "",
-        )
-    log_turn(request.turn_id, result.status.value, answer.source, answer.llm_calls)
+        try:
+            message_id = await _save(request.turn_id, request.conversation_id, result)
+        except ConversationNotFoundError as error:
+            # Stopped because its conversation was deleted: nothing is left to be saved in.
+            if result.status is not TurnStatus.INTERRUPTED:
+                result.status, result.error = TurnStatus.FAILED, error
+        except AnswerNotSavedError as error:
+            result.status, result.error = TurnStatus.FAILED, error
+    log_turn(
+        request.turn_id,
+        result.status.value,
+        answer_source=answer.source,
+        llm_calls=answer.llm_calls,
+        error=result.error,
+    )
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))
         return
@@ -428,9 +478,28 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
                 turn_id=str(request.turn_id or ""),
                 source_numbers={source["n"] for source in answer.sources},
             ),
-            title=answer.title,
         )
     )
+
+
+async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResult) -> int | None:
+    """Save the exchange, trying again while the database is in trouble: the answer exists nowhere else."""
+    for pause in (*settings.SAVE_RETRY_SECONDS, None):
+        try:
+            return await in_database(
+                save_exchange,
+                turn_id=turn_id,
+                conversation_id=conversation_id,
+                answer=result.answer,
+                status=result.status,
+                trace=result.trace.lines,
+                error_code=result.error.code if result.error else "",
+            )
+        except DatabaseError as error:
+            if pause is None:
+                raise AnswerNotSavedError(f"Turn {turn_id} could not be saved: {error}") from error
+            await asyncio.sleep(pause)
+    raise AssertionError
 
 
 def _failure(error: ApplicationError | None) -> Failure:

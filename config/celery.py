@@ -1,6 +1,6 @@
 """The Celery application, and the reaper that every worker runs.
 
-Messages are nudges; the rows of `IndexBuild` are the truth. The reaper is a timer of the worker itself, so that no
+Messages are nudges; rows (`IndexBuild`, `Turn`) with their leases are the truth. The reaper is a timer of the worker itself, so that no
 scheduler process is needed.
 """
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reaper(bootsteps.StartStopStep):
-    """Looks for abandoned and forgotten builds at start and then every `JOB_REAP_SECONDS`."""
+    """Looks for abandoned and forgotten builds, and for turns of dead processes, at start and then every `JOB_REAP_SECONDS`."""
 
     requires = ("celery.worker.components:Timer",)
 
@@ -49,11 +49,13 @@ class Reaper(bootsteps.StartStopStep):
 def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
+    from chat.thread import interrupt_stale_turns
     from knowledge.indexing.jobs import reap_builds
 
     close_old_connections()
     try:
         reap_builds()
+        interrupt_stale_turns()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:

@@ -113,6 +113,8 @@ elif "postgresql" in DATABASES["default"]["ENGINE"]:
         "timeout": 20,
     }
 
+#: A burst of questions reads the settings of its deployment once; what staff save applies within this time.
+CONFIG_CACHE_SECONDS = 1.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 
@@ -272,6 +274,14 @@ MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: How often a reader of a turn that another process runs looks whether it has ended.
+TURN_POLL_SECONDS = 0.5
+#: Pauses between the tries to save an answer while the database is in trouble.
+SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0)
+#: How long a model may take to name a conversation, after its answer.
+TITLE_TIMEOUT_SECONDS = 20.0
+#: How long an open socket may go on asking before its rights are looked at again.
+RIGHTS_CHECK_SECONDS = 10.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
 MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)
 MAX_QUOTE_CHARACTERS = env.int("MAX_QUOTE_CHARACTERS", default=700)
@@ -347,8 +357,10 @@ WEB_THREADS = env.int("WEB_THREADS", default=4)
 GRACEFUL_SHUTDOWN_SECONDS = env.int("GRACEFUL_SHUTDOWN_SECONDS", default=5)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
-LOGIN_URL = "admin:login"
+LOGIN_URL = "login"
+#: Of the admin's own form; `login` leads back to the chat page.
 LOGIN_REDIRECT_URL = "admin:index"
+LOGOUT_REDIRECT_URL = "chat-home"
 
 # --- Admin -----------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from faqs.agreement import compare_questions
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import memory_mark as memory_mark
+from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import prune_expired, set_status
 from faqs.memory.keys import may_answer, normalised_question, question_hash
 from faqs.memory.origins import STALE, stale_entries

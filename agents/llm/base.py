@@ -76,6 +76,9 @@ class LanguageModel(ABC):
     def warm_up(self) -> None:  # noqa: B027
         """Import and connect what the first call would otherwise pay for."""
 
+    async def aclose(self) -> None:  # noqa: B027
+        """Close the connections of the running event loop, before it ends."""
+
 
 _models: BackendHandler[LanguageModel] = BackendHandler("LLMS", LanguageModel)
 

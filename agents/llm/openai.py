@@ -1,20 +1,18 @@
-"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…) through the `openai` package.
+"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…).
 
-The SDK does connections, authentication, and retries before the first byte; streams are decoded here from the raw
-bytes, because its parsed objects cost several times the rest of the path for each token. Tokens that arrive in one
-network chunk leave as one `StreamChunk`. One asynchronous client (and pool) for each event loop, one synchronous client
-for the process; the SDK is imported at first use or by `warm_up`, since its import takes more than a second.
-What a server answers may hold the prompt or the key, so an error keeps its status and codes only.
+`complete` goes through the `openai` package. `stream` goes through `agents.llm.transport` and is decoded here from the
+raw bytes, because the package's parsed objects cost several times the rest of the path for each token. Tokens that
+arrive in one network chunk leave as one `StreamChunk`. The package is imported at first use or by `warm_up`, since
+its import takes more than a second. What a server answers may hold the prompt or the key, so an error keeps its
+status and codes only.
 """
 
 import asyncio
 import json
 import re
-import ssl
 import threading
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -35,9 +33,15 @@ from agents.llm.base import (
     StreamChunk,
     Usage,
 )
+from agents.llm.transport import (
+    ResponseBody,
+    StatusError,
+    StreamTransport,
+    error_for_status,
+    short_code,
+)
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
 
 #: Servers without authentication still need a header that is not blank.
@@ -46,10 +50,7 @@ _NO_KEY = "none"
 _MAX_EVENT_BYTES = 1024 * 1024
 #: How long the end of the body may come after the end of the reply, for the connection to be used again.
 _DRAIN_SECONDS = 0.25
-#: An idle connection is kept as long as a reader thinks; the pool notices one that the server closed first.
-_KEEP_ALIVE_SECONDS = 30.0
-#: The pool polls every idle connection at each request: with hundreds of them that costs milliseconds.
-_MAX_IDLE_CONNECTIONS = 32
+_DEFAULT_BASE_URL = "https://api.openai.com/v1"
 _TRANSIENT = re.compile(r"rate.?limit|server.?error|overload|unavailable|timeout|capacity", re.I)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
@@ -81,11 +82,15 @@ class OpenAILanguageModel(LanguageModel):
         self._max_retries = max_retries
         self._max_connections = max_connections
         self._lock = threading.Lock()
-        self._ssl_context: ssl.SSLContext | None = None
         self._sync_client: openai.OpenAI | None = None
-        self._async_clients: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, openai.AsyncOpenAI
-        ] = weakref.WeakKeyDictionary()
+        self._transport = StreamTransport(
+            base_url=base_url or _DEFAULT_BASE_URL,
+            api_key=api_key or _NO_KEY,
+            connect_timeout=connect_timeout,
+            read_timeout=read_timeout,
+            max_retries=max_retries,
+            max_connections=max_connections,
+        )
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}
 
@@ -115,49 +120,42 @@ class OpenAILanguageModel(LanguageModel):
         self, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> AsyncGenerator[StreamChunk, None]:
         decoder = StreamDecoder(model=options.model or self._model)
-        async with self._opened_stream(messages, options) as response:
-            # The decompressing iterator is one more layer for every token, and almost no server compresses a stream.
-            compressed = "content-encoding" in response.headers
-            source = response.aiter_bytes() if compressed else response.aiter_raw()
+        async with AsyncExitStack() as opened:
+            body = await self._open_stream(opened, messages, options)
             try:
-                with _translated_errors(during_body=True):
-                    async for data in source:
-                        if text := decoder.feed(data):
-                            yield StreamChunk(text=text)
-                        if decoder.is_done:
-                            break
+                while not decoder.is_done and (data := await body.read()):
+                    if text := decoder.feed(data):
+                        yield StreamChunk(text=text)
             except LLMResponseError:
                 # The reply was whole when the connection broke: only its usage may be missing.
                 if not decoder.is_finished:
                     raise
             if decoder.is_done:
-                await _drain(source)
+                await _drain(body)
             if text := decoder.close():
                 yield StreamChunk(text=text)
             yield StreamChunk(final=decoder.reply())
 
-    @asynccontextmanager
-    async def _opened_stream(
-        self, messages: Sequence[PromptMessage], options: GenerationOptions
-    ) -> "AsyncIterator[httpx2.Response]":
-        client = self._async_client()
+    async def _open_stream(
+        self,
+        opened: AsyncExitStack,
+        messages: Sequence[PromptMessage],
+        options: GenerationOptions,
+    ) -> ResponseBody:
+        """The body of a reply; `opened` closes it. An argument that the server refuses is left out from then on."""
         model = options.model or self._model
         refused = self._refused.get(model, frozenset())
-        create = client.chat.completions.with_streaming_response.create
         while True:
             request = self._request(messages, options, refused=refused, stream=True)
-            manager = create(**_sdk_arguments(request))
             try:
-                with _translated_errors():
-                    response = await manager.__aenter__()
-                break
+                body = await opened.enter_async_context(
+                    self._transport.post("chat/completions", request)
+                )
             except LLMResponseError as error:
                 refused = refused | _newly_refused(error, request=request)
-        try:
-            self._refused[model] = refused
-            yield response.http_response
-        finally:
-            await manager.__aexit__(None, None, None)
+            else:
+                self._refused[model] = refused
+                return body
 
     def _request(
         self,
@@ -192,60 +190,23 @@ class OpenAILanguageModel(LanguageModel):
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        self._async_client()
+        self._transport.open_session()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        client = self._async_clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        await self._transport.aclose()
 
     def _client(self) -> "openai.OpenAI":
         with self._lock:
             if self._sync_client is None:
                 import openai
 
-                http_client = openai.DefaultHttpxClient(**self._transport_options())
-                self._sync_client = openai.OpenAI(http_client=http_client, **self._client_options())
+                self._sync_client = openai.OpenAI(
+                    api_key=self._api_key or _NO_KEY,
+                    base_url=self._base_url or _DEFAULT_BASE_URL,
+                    timeout=openai.Timeout(self._read_timeout, connect=self._connect_timeout),
+                    max_retries=self._max_retries,
+                )
             return self._sync_client
-
-    def _async_client(self) -> "openai.AsyncOpenAI":
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            client = self._async_clients.get(loop)
-            if client is None:
-                import openai
-
-                http_client = openai.DefaultAsyncHttpxClient(**self._transport_options())
-                client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
-                self._async_clients[loop] = client
-            return client
-
-    def _client_options(self) -> dict[str, Any]:
-        return {
-            "api_key": self._api_key or _NO_KEY,
-            "base_url": self._base_url or None,
-            "timeout": self._timeout(),
-            "max_retries": self._max_retries,
-        }
-
-    def _transport_options(self) -> dict[str, Any]:
-        import httpx2
-
-        if self._ssl_context is None:
-            # Loading the certificates takes tens of milliseconds: once, not for each client.
-            self._ssl_context = httpx2.create_ssl_context()
-        limits = httpx2.Limits(
-            max_connections=self._max_connections,
-            max_keepalive_connections=min(self._max_connections, _MAX_IDLE_CONNECTIONS),
-            keepalive_expiry=_KEEP_ALIVE_SECONDS,
-        )
-        return {"limits": limits, "timeout": self._timeout(), "verify": self._ssl_context}
-
-    def _timeout(self) -> "httpx2.Timeout":
-        import httpx2
-
-        return httpx2.Timeout(self._read_timeout, connect=self._connect_timeout)
 
     # Configuration
 
@@ -411,13 +372,14 @@ def _storable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-async def _drain(source: "AsyncIterator[bytes]") -> None:
+async def _drain(body: ResponseBody) -> None:
     """Read the end of the body, so that its connection is used again; give up soon, the reply is whole."""
+    if body.is_at_end:
+        return
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
-            with _translated_errors(during_body=True):
-                async for _rest in source:
-                    pass
+            while await body.read():
+                pass
     except (TimeoutError, LLMError):
         return
 
@@ -455,9 +417,9 @@ def _decoded(payload: bytes) -> Mapping[str, Any]:
 def _announced_error(error: Mapping[str, Any]) -> LLMError:
     """The error that a server announces inside a response of status 200."""
     code, kind = error.get("code"), error.get("type")
-    detail = f"The server announced an error (type {_short(kind)}, code {_short(code)})."
+    detail = f"The server announced an error (type {short_code(kind)}, code {short_code(code)})."
     if str(code).isdigit():
-        return _error_for_status(int(str(code)), detail)
+        return error_for_status(int(str(code)), detail)
     if _TRANSIENT.search(f"{kind} {code}"):
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
@@ -494,7 +456,7 @@ def _usage(usage: Any) -> Usage:
 
 
 @contextmanager
-def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Raise this project's errors instead of the vendor's, chained, without what the server said."""
     import httpx2
     import openai
@@ -504,42 +466,25 @@ def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
     except openai.APIStatusError as error:
         detail = _status_detail(error)
         error.args = (detail,)
-        raise _error_for_status(error.status_code, detail) from error
+        raise error_for_status(error.status_code, detail) from error
     except (openai.APITimeoutError, httpx2.TimeoutException) as error:
         raise LLMTimeoutError("The server did not answer in time.") from error
     except openai.APIConnectionError as error:
         raise LLMUnavailableError("The server cannot be reached.") from error
     except (httpx2.HTTPError, httpx2.StreamError, openai.OpenAIError) as error:
-        reason = "was cut" if during_body else "failed"
-        raise LLMResponseError(f"The response {reason} ({type(error).__name__}).") from error
-
-
-def _error_for_status(status: int, detail: str) -> LLMError:
-    if status in {408, 504}:
-        return LLMTimeoutError(detail)
-    if status in {409, 425, 429} or status >= 500:
-        return LLMUnavailableError(detail)
-    return LLMResponseError(detail)
+        raise LLMResponseError(f"The response failed ({type(error).__name__}).") from error
 
 
 def _status_detail(error: "openai.APIStatusError") -> str:
-    request_id = f", request {_short(error.request_id)}" if error.request_id else ""
-    return f"The server answered {error.status_code} (code {_short(error.code)}{request_id})."
-
-
-def _short(value: object) -> str:
-    """A machine-readable code as it is; anything that could be a sentence is left out."""
-    return code if re.fullmatch(r"[\w.\-]{1,60}", code := str(value)) else "unreadable"
+    request_id = f", request {short_code(error.request_id)}" if error.request_id else ""
+    return f"The server answered {error.status_code} (code {short_code(error.code)}{request_id})."
 
 
 def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> frozenset[str]:
     """The optional arguments that a 400 refuses by name; raises `error` again when there is none."""
-    import openai
-
-    cause = error.__cause__
-    if not isinstance(cause, openai.APIStatusError) or cause.status_code not in {400, 422}:
+    status, said = _refusal(error.__cause__)
+    if status not in {400, 422}:
         raise error
-    said = cause.response.text
     unsupported = "unsupported" in said.lower() or "not support" in said.lower()
     refused = {
         name
@@ -550,3 +495,14 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
     if not refused:
         raise error
     return frozenset(refused)
+
+
+def _refusal(cause: BaseException | None) -> tuple[int, str]:
+    """The status and text of an answer that refuses a request, from either half."""
+    import openai
+
+    if isinstance(cause, StatusError):
+        return cause.status, cause.said
+    if isinstance(cause, openai.APIStatusError):
+        return cause.status_code, cause.response.text
+    return 0, ""

@@ -24,19 +24,31 @@ Row = dict[str, Any]
 
 def read_questions(path: Path) -> Iterator[Row]:
     """The file's lines; one that is not an object with a question is an error that names it."""
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InvalidMessageError(f"{path.name}, line {number}: not JSON.") from error
-            if not isinstance(row, dict) or not isinstance(row.get("question"), str):
-                raise InvalidMessageError(
-                    f"{path.name}, line {number}: an object with a text `question` is expected."
-                )
-            yield row
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidMessageError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InvalidMessageError(f"{path.name}, line {number}: not JSON.") from error
+        if not isinstance(row, dict) or not isinstance(row.get("question"), str):
+            raise InvalidMessageError(
+                f"{path.name}, line {number}: an object with a text `question` is expected."
+            )
+        for key in EXPECTATIONS:
+            if not _is_expectation(key, row.get(key, "")):
+                raise InvalidMessageError(f"{path.name}, line {number}: `{key}` is not a text.")
+        yield row
+
+
+def _is_expectation(key: str, value: object) -> bool:
+    if key == "contains" and isinstance(value, list):
+        return all(isinstance(text, str) for text in value)
+    return isinstance(value, str)
 
 
 def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:

@@ -5,12 +5,14 @@ of the input (NFKC, control characters removed, length bounded), batching and th
 owns the vendor call only, with its timeouts and retries. Embedders are thread-safe and never touch the ORM.
 """
 
+import threading
 import unicodedata
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -92,16 +94,20 @@ class Embedder(ABC):
 
     def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
         """Embed one text as a read-only vector of shape (dimensions,); the last `remembered` ones are kept."""
-        return self._remembered(text, purpose)
+        row = self.recall(text, purpose=purpose)
+        if row is None:
+            row = self.embed([text], purpose=purpose)[0].copy()
+            row.flags.writeable = False
+            self._recent.put((text, purpose), row)
+        return row
+
+    def recall(self, text: str, *, purpose: Purpose) -> Vectors | None:
+        """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""
+        return self._recent.get((text, purpose))
 
     @cached_property
-    def _remembered(self) -> Callable[[str, Purpose], Vectors]:
-        return lru_cache(maxsize=self.remembered)(self._embed_row)
-
-    def _embed_row(self, text: str, purpose: Purpose) -> Vectors:
-        row: Vectors = self.embed([text], purpose=purpose)[0].copy()
-        row.flags.writeable = False
-        return row
+    def _recent(self) -> "_RecentRows":
+        return _RecentRows(self.remembered)
 
     def check(self) -> list[CheckMessage]:
         return []
@@ -127,6 +133,28 @@ class Embedder(ABC):
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = (rows / np.maximum(norms, 1e-12)).astype(np.float32)
         return unit
+
+
+class _RecentRows:
+    """Vectors by text and purpose, the least recently used forgotten first. Thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rows: OrderedDict[tuple[str, Purpose], Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, Purpose]) -> Vectors | None:
+        with self._lock:
+            row = self._rows.get(key)
+            if row is not None:
+                self._rows.move_to_end(key)
+            return row
+
+    def put(self, key: tuple[str, Purpose], row: Vectors) -> None:
+        with self._lock:
+            self._rows[key] = row
+            while len(self._rows) > self._size:
+                self._rows.popitem(last=False)
 
 
 _embedders: BackendHandler[Embedder] = BackendHandler("EMBEDDERS", Embedder)

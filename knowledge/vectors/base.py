@@ -95,8 +95,8 @@ class CollectionInfo:
 
 
 class VectorStore(ABC):
-    #: Whether filling a collection and moving an alias to it is atomic for readers.
-    supports_aliases: ClassVar[bool] = True
+    #: Whether its verbs use Django's database, and so belong on the database bridge; else they wait for the network.
+    uses_database: ClassVar[bool] = False
 
     @abstractmethod
     def ensure(self, collection: str, recipe: Recipe) -> None:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, models, transaction
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max
 from django.utils.translation import gettext as _
 
 from knowledge.embeddings.base import Recipe
@@ -55,6 +55,14 @@ _FLOAT32 = np.dtype("<f4")
 _NEVER = -1
 #: A path that SQLite accepts and that is of no interest.
 _NO_PATH = "$.none"
+
+
+_FIND = (
+    "SELECT id, uuid, name, recipe, version, purged_version FROM knowledge_vectorcollection"
+    " WHERE name = %s"
+    " OR id IN (SELECT collection_id FROM knowledge_vectoralias WHERE name = %s)"
+    " LIMIT 1"
+)
 
 
 class _PayloadFields(models.Func):
@@ -178,6 +186,8 @@ class _Uncommitted:
 
 
 class TableVectorStore(VectorStore):
+    uses_database = True
+
     def ensure(self, collection: str, recipe: Recipe) -> None:
         with _translated(), transaction.atomic():
             state = _find(collection)
@@ -358,16 +368,11 @@ class TableVectorStore(VectorStore):
 
 def _find(collection: str) -> _State | None:
     """The collection of this name or alias, in one query."""
-    aliased = VectorAlias.objects.filter(name=collection).values("collection_id")
-    row = (
-        VectorCollection.objects.filter(Q(name=collection) | Q(pk__in=aliased))
-        .values_list("pk", "uuid", "name", "recipe", "version", "purged_version")
-        .first()
-    )
-    if row is None:
-        return None
-    pk, identity, name, recipe, version, purged = row
-    return _State(pk, identity, name, Recipe.from_json(recipe), version, purged)
+    # Written out: every question comes here, and building this statement costs more than running it.
+    for row in VectorCollection.objects.raw(_FIND, [collection, collection]):
+        recipe = Recipe.from_json(row.recipe)
+        return _State(row.pk, row.uuid, row.name, recipe, row.version, row.purged_version)
+    return None
 
 
 def _state(collection: str) -> _State:

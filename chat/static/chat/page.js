@@ -11,6 +11,7 @@ import { announce, byId, config, el, newId, say } from "./dom.js";
 import { closePassage } from "./passage.js";
 import { Thread } from "./thread.js";
 
+const LATE_TITLE_MS = 4_000;
 const PENDING = "repondant.pending.";
 
 let conversationId = null;
@@ -178,6 +179,12 @@ function started(frame) {
 function finished(frame) {
   composer.setRunning(false);
   if (frame.title) { conversations.touch(conversationId, frame.title); showTitle(frame.title); }
+  // A title that the model writes comes after its answer.
+  const asked = conversationId;
+  setTimeout(async () => {
+    await conversations.load();
+    if (asked === conversationId) showTitle(conversations.title(asked));
+  }, LATE_TITLE_MS);
   if (!exchange) return;
   exchange.finish(frame);
   thread.grown();

@@ -135,6 +135,21 @@ class RagChatTests(TestCase):
         assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
         assert await in_database(Message.objects.count) == 2
 
+    async def test_message_sent_again_without_a_conversation_is_answered_once(self) -> None:
+        client = AsyncClient()
+        _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
+        _, again = await self.post(client, message=KNOWN, clientMessageId="a1")
+        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
+        _, stranger = await self.post(AsyncClient(), message=KNOWN, clientMessageId="a1")
+        assert events_of(stranger)[0][1]["turnId"] != events_of(first)[0][1]["turnId"]
+        assert await in_database(Conversation.objects.count) == 2
+
+    async def test_body_beyond_the_bound_is_refused_by_its_field(self) -> None:
+        for size in (70_000, 3_000_000):
+            status, text = await self.post(AsyncClient(), message="a" * size)
+            assert status == 413
+            assert "message" in json.loads(text)["message"]
+
     async def test_events_continue_after_the_last_id(self) -> None:
         client = AsyncClient()
         _, body = await self.post(client, message=KNOWN)

@@ -2,6 +2,7 @@
 
 import uuid
 
+from django.contrib.sessions.models import Session
 from django.test import AsyncClient, TestCase
 
 from agents.bridges import in_database
@@ -83,6 +84,28 @@ class ConsumerTests(TestCase):
         assert [frame["type"] for frame in frames] == ["sources", "delta", "done"]
         assert await in_database(Message.objects.count) == 2
         await other.close()
+
+    async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await in_database(Deployment.objects.update, is_active=False)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert (await socket.receive())["code"] == "conversation_not_found"
+        await in_database(Deployment.objects.update, is_active=True)
+        await in_database(Session.objects.all().delete)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert (await socket.receive())["code"] == "conversation_not_found"
+        assert await in_database(Message.objects.count) == 0
+        await socket.close()
+
+    async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send_text(r'{"type": "ask", "message": "bonjour \ud800"}')
+        assert (await socket.receive())["code"] == "invalid_message"
+        await socket.send(type="ask", message=KNOWN)
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()
 
     async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
         client, conversation = await self.owner()

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
-from chat.exceptions import IsolationError, TurnRunningError
+from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
 from chat.models import Message, Role, Turn, TurnStatus
 from chat.thread import (
     Answer,
@@ -18,6 +18,7 @@ from chat.thread import (
     claim_turn,
     default_title,
     load_exchanges,
+    previous_question,
     save_exchange,
 )
 from tests.factories import make_conversation, make_exchange, make_turn
@@ -75,19 +76,27 @@ class ClaimTests(TestCase):
         claimed = claim_turn(
             conversation_id=conversation.pk, client_message_id="a", question="Où ?"
         )
-        results = [
-            save_exchange(
+
+        def save() -> int | None:
+            return save_exchange(
                 turn_id=claimed.turn_id,
                 conversation_id=conversation.pk,
                 answer=Answer(text="Ici."),
                 status=TurnStatus.DONE,
                 trace=[],
             )
-            for _ in range(2)
-        ]
-        assert results[0] is not None
-        assert results[1] is None
+
+        assert save() is not None
+        with pytest.raises(ConversationNotFoundError):
+            save()
         assert Message.objects.filter(role=Role.ASSISTANT).count() == 1
+
+    def test_previous_question_is_the_one_asked_before_however_it_ended(self) -> None:
+        conversation = make_conversation()
+        make_exchange(conversation, "q1", "a1")
+        make_exchange(conversation, "q2", "", status=TurnStatus.FAILED)
+        claimed = claim_turn(conversation_id=conversation.pk, client_message_id="c", question="q3")
+        assert previous_question(conversation_id=conversation.pk, turn_id=claimed.turn_id) == "q2"
 
     def test_exchanges_come_oldest_first_and_finished_only(self) -> None:
         conversation, other = make_conversation(), make_conversation()

@@ -179,6 +179,28 @@ def test_a_rate_limited_call_is_tried_again_and_counted(server: ModelServer, ver
     assert [call.status for call in server.calls] == [429, 200]
 
 
+def test_a_server_that_asks_for_an_hour_is_not_waited_for(server: ModelServer) -> None:
+    server.script(ModelReply(status=429, retry_after=3600))
+    with pytest.raises(LLMUnavailableError):
+        streamed(model_of(server, max_retries=2))
+    assert len(server.calls) == 1
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_replaced(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, cut_after=1), ModelReply(tokens=TOKENS))
+    model = model_of(server, max_retries=0)
+
+    async def cut_then_whole() -> str:
+        with pytest.raises(LLMResponseError):
+            async for _chunk in model.stream(MESSAGES, GenerationOptions()):
+                pass
+        chunks = [chunk async for chunk in model.stream(MESSAGES, GenerationOptions())]
+        await model.aclose()
+        return final(chunks).text
+
+    assert asyncio.run(cut_then_whole()) == TEXT
+
+
 def test_a_cut_stream_is_not_tried_again(server: ModelServer) -> None:
     server.script(ModelReply(tokens=TOKENS, cut_after=2))
     with pytest.raises(LLMResponseError):
@@ -320,7 +342,7 @@ def test_warm_up_in_a_running_loop_makes_both_clients(server: ModelServer) -> No
     async def warmed() -> int:
         model.warm_up()
         try:
-            return len(model._async_clients)
+            return len(model._transport._sessions)
         finally:
             await model.aclose()
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.citations import CitationFilter, clean_citations
+from chat.citations import CitationFilter, clean_citations, escape_citations
+from chat.rendering import render_answer
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,22 @@ def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["[1]", " [2]", "[Source 1]", " [9]", "[", "]", "mot", " ", "[lien](u)", "\n", "[1, 9]"]
+            [
+                "[1]",
+                " [2]",
+                "[Source 1]",
+                " [9]",
+                "[",
+                "]",
+                "mot",
+                " ",
+                "[lien](u)",
+                "\n",
+                "[1, 9]",
+                "`",
+                "``",
+                "```",
+            ]
         ),
         max_size=12,
     ),
@@ -41,3 +57,20 @@ def test_streamed_text_equals_the_text_cleaned_whole(pieces: list[str], size: in
 def test_text_without_brackets_is_never_held_back() -> None:
     citations = CitationFilter({1})
     assert citations.feed("Bonjour") == "Bonjour"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 200])
+def test_code_keeps_its_brackets_however_the_text_is_cut(size: int) -> None:
+    text = "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [7] [1]."
+    pieces = [text[i : i + size] for i in range(0, len(text), size)]
+    cleaner = CitationFilter({1})
+    out = "".join(cleaner.feed(piece) for piece in pieces) + cleaner.flush()
+    assert out == "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [1]."
+
+
+def test_numbers_in_brackets_of_a_document_are_no_citations() -> None:
+    markdown = escape_citations("Voir la note [2] et `t[2]`.") + " [1]"
+    html = render_answer(markdown, turn_id="t", source_numbers={1, 2})
+    assert "note [2]" in html
+    assert "<code>t[2]</code>" in html
+    assert html.count("#source-t-") == 1
