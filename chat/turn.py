@@ -151,7 +151,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         await in_database(_restore, request, answer, trace)
     trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
 
-    asked = standalone_question(request.question, previous)
+    asked = standalone_question(request.question, context.previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
     model = embedder()

@@ -22,7 +22,7 @@ from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
-from faqs.recall import Lookup, Recall, memory_mark, recall_cached
+from faqs.recall import Lookup, Recall, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
@@ -173,8 +173,7 @@ def make_entry(
 def recall(deployment: Deployment, question: str, **overrides: Any) -> Recall:
     """One lookup, as a turn does it, from the hashing embedder's vector."""
     model = embedder()
-    loaded = Deployment.objects.select_related("agent", "memory").get(pk=deployment.pk)
-    mark = memory_mark(loaded)
+    mark = stored_mark(deployment.pk)
     if mark is None:
         return Recall()
     lookup = Lookup(**{"question": question, "threshold": 0.7, "max_age_days": 180, **overrides})

@@ -233,7 +233,7 @@ def insert(cursor: Any, statement: str, rows: Iterator[tuple[Any, ...]]) -> None
 
 
 def ask(deployment: "Deployment", question: str, vector: Rows) -> "Recall":
-    """As a turn does it: the mark comes with the deployment's row, which the turn has loaded anyway."""
+    """As a turn does it: where the memory stands was read with the turn's settings, before the vector was there."""
     from faqs.recall import Lookup, memory_mark, recall_cached
 
     mark = memory_mark(deployment)

@@ -99,22 +99,22 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
 
 
 def stored_mark(deployment_id: int) -> MemoryMark | None:
-    """`memory_mark` in one small query, for the path of a question."""
-    shelf = (
-        MemoryShelf.objects.filter(deployment=deployment_id, version__gt=0)
+    """The mark of a deployment, read anew: one query, two for a group's audience."""
+    found = (
+        MemoryShelf.objects.filter(pk=deployment_id, version__gt=0)
         .values_list("uuid", "version", "purged_version", "deployment__audience")
         .first()
     )
-    if shelf is None:
+    if found is None:
         return None
-    identity, version, purged_version, audience = shelf
+    shelf, version, purged_version, audience = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
-        through = Deployment.groups.through.objects.filter(deployment_id=deployment_id)
-        groups = through.values_list("group_id", flat=True)
+        members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
+        groups = members.values_list("group_id", flat=True)
     return MemoryMark(
         deployment_id=deployment_id,
-        uuid=identity,
+        uuid=shelf,
         version=version,
         purged_version=purged_version,
         audience=audience_key(audience, groups),
