@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 _NUMBERS = r"(?:sources?[ \t]*)?\d{1,3}(?:[ \t]*(?:,|;|et|and|&)[ \t]*(?:sources?[ \t]*)?\d{1,3})*"
 _CITATION = re.compile(rf"[ \t]?\[[ \t]*{_NUMBERS}[ \t]*\]", re.IGNORECASE)
-_OPEN = re.compile(r"[ \t]?\[[^\]\n]{0,40}\Z|[ \t]\Z|(?<!`)`{1,2}\Z")
+_OPEN = re.compile(r"[ \t]?\[[^\]\n]{0,40}\Z|[ \t]\Z")
+_BACKTICKS = re.compile(r"`+\Z")
 #: What begins or ends code: a fence, a span, and the end of a line, past which no span goes on here.
 _CODE_MARK = re.compile(r"(```|`|\n)")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -36,7 +37,6 @@ def _escaped(text: str) -> str:
 
 
 def _without_false_citations(text: str, given: Collection[int]) -> str:
-
     def replace(match: re.Match[str]) -> str:
         kept = [n for n in map(int, re.findall(r"\d+", match[0])) if n in given]
         if not kept:
@@ -49,6 +49,13 @@ def _without_false_citations(text: str, given: Collection[int]) -> str:
 
 #: A piece without any of these passes as it is.
 _NOTABLE = re.compile(r"[\[`\n]|[ \t]\Z")
+
+
+def _open_at(text: str) -> int:
+    """Where the end begins that more text may still change: an open bracket, a space, backticks short of a fence."""
+    opened, backticks = _OPEN.search(text), _BACKTICKS.search(text)
+    unfinished = len(backticks[0]) % 3 if backticks else 0
+    return min(opened.start() if opened else len(text), len(text) - unfinished)
 
 
 class CitationFilter:
@@ -64,9 +71,9 @@ class CitationFilter:
         if not self._held and not _NOTABLE.search(piece):
             return piece
         text = self._held + piece
-        opened = _OPEN.search(text)
-        ready, self._held = (text[: opened.start()], opened[0]) if opened else (text, "")
-        return self._cleaned(ready)
+        at = _open_at(text)
+        self._held = text[at:]
+        return self._cleaned(text[:at])
 
     def flush(self) -> str:
         text, self._held = self._held, ""

@@ -100,6 +100,7 @@ def lesson_of(
         is_follow_up=asked.is_follow_up or bool(follow_up_rule(question)),
         had_context=had_context,
         source_turn=turn_id,
+        used_tools=bool(answer.rounds) or answer.is_personal,
     )
     reason = reason_not_to_learn(lesson, config.memory_learning)
     trace.step("learn", "not_kept" if reason else "kept", detail=reason)

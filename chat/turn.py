@@ -146,7 +146,8 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    config, history, previous, mark = await in_database(_load_context, request)
+    context = await in_database(_load_context, request)
+    config, history = context.config, context.history
     if request.is_resumed:
         await in_database(_restore, request, answer, trace)
     trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
@@ -162,7 +163,13 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
 
     if not request.is_resumed:
         recalled = await recall_answer(
-            config, mark, asked, vector, model.recipe, trace, writes=request.turn_id is not None
+            config,
+            context.mark,
+            asked,
+            vector,
+            model.recipe,
+            trace,
+            writes=request.turn_id is not None,
         )
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
@@ -250,20 +257,28 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     )
 
 
-def _load_context(
-    request: TurnRequest,
-) -> tuple[EffectiveConfig, list[Exchange], str, MemoryMark | None]:
-    """The settings, the finished exchanges that the prompt gets, the question before this one, the memory's mark."""
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
+    one, and where the memory stands (`None`: empty or switched off)."""
+
+    config: EffectiveConfig
+    history: list[Exchange]
+    previous: str
+    mark: MemoryMark | None
+
+
+def _load_context(request: TurnRequest) -> _Context:
     config = current_config(request.deployment_id)
     load_calibrations()
     mark = stored_mark(request.deployment_id) if config.memory else None
     if request.conversation_id is None or request.is_first:
-        return config, [], "", mark
+        return _Context(config, [], "", mark)
     history = load_exchanges(
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return config, history, previous, mark
+    return _Context(config, history, previous, mark)
 
 
 def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:

@@ -30,7 +30,6 @@ from django.utils.translation import gettext_lazy
 
 from agents.effective import EffectiveConfig
 from agents.transactions import single_write
-from faqs.agreement import compare_questions
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import memory_mark as memory_mark
@@ -48,6 +47,7 @@ from faqs.models import (
     StatusReason,
     standing_condition,
 )
+from faqs.serving import would_serve
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.search import Passage, SearchResult
@@ -126,7 +126,7 @@ def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
         return config.memory_threshold
     if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
         return float(settings.MEMORY_SIMILARITY_THRESHOLD)
-    profile = threshold_profile(model)
+    profile = threshold_profile(model, config.agent_slug)
     return None if profile is None else profile.memory
 
 
@@ -182,9 +182,11 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
     if held.wrong and question_hash(asked) in held.wrong:
         return _refused(held, score, "reported")
     if held.question != asked and normalised_question(held.question) != normalised_question(asked):
-        agreement = compare_questions(held.question, asked)
-        if not agreement.agrees:
-            return _refused(held, score, "second_key", agreement.explain())
+        decision = would_serve(
+            stored=held.question, asked=asked, score=score, threshold=lookup.threshold
+        )
+        if not decision.served:
+            return _refused(held, score, "second_key", decision.explanation)
     row = _take(held, score, lookup)
     if row is None:
         return _why_not_taken(held, score, lookup)

@@ -1,7 +1,7 @@
 """Citations to sources that were given stay, others go, however the stream is cut."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chat.citations import CitationFilter, clean_citations, escape_citations
@@ -23,6 +23,7 @@ def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
     assert clean_citations(text, {1, 2}) == expected
 
 
+@example(["```", "```", "[Source 1]"], 2)
 @given(
     st.lists(
         st.sampled_from(
