@@ -17,11 +17,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from agents.llm.base import GenerationOptions, PromptMessage
 from agents.llm.openai import OpenAILanguageModel
 
+T = TypeVar("T")
 _QUESTION = "Quels sont les horaires de la bibliothèque ?"
 _BODY = {
     "model": "benchmark",
@@ -155,10 +157,10 @@ async def measure(*, client: str, base_url: str, streams: int, tokens: int) -> F
     )
 
 
-def run_loop(main: Awaitable[Figures]) -> Figures:
+def run_loop(main: Awaitable[T]) -> T:
     """Run on uvloop where it is installed, as the web server does; `BENCH_LOOP=asyncio` for the other."""
 
-    async def awaited() -> Figures:
+    async def awaited() -> T:
         return await main
 
     if os.environ.get("BENCH_LOOP") == "asyncio":

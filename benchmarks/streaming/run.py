@@ -17,13 +17,13 @@ import sys
 import tempfile
 import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
-import websockets
 
 from benchmarks.streaming.direct import (
     StreamTimes,
@@ -122,22 +122,14 @@ def new_conversation(port: int) -> tuple[str, str]:
 async def measure_site(port: int, streams: int, process: psutil.Process) -> dict[str, Any]:
     """Ask on every socket at the same time; seconds, first tokens and processor time of the web process."""
     owners = [await asyncio.to_thread(new_conversation, port) for _ in range(streams)]
-    sockets = [
-        await websockets.connect(
-            f"ws://127.0.0.1:{port}/ws/chat/{conversation}/",
-            additional_headers={"Cookie": cookie},
-            origin=f"http://127.0.0.1:{port}",  # type: ignore[arg-type]
-            compression=None,
-        )
-        for conversation, cookie in owners
-    ]
+    sockets = [await LeanSocket.open(port, *owner) for owner in owners]
     times = [StreamTimes() for _ in sockets]
     before, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
     texts = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
     seconds = time.perf_counter() - before
     cpu = sum(process.cpu_times()[:2]) - cpu
     for opened in sockets:
-        await opened.close()
+        opened.close()
     tokens = sum(len(text.split()) for text in texts)
     first = sorted(1000 * (t.first_token - before) for t in times if t.first_token)
     return {
@@ -152,20 +144,80 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
     }
 
 
-async def _ask(opened: Any, times: StreamTimes) -> str:
+class LeanSocket:
+    """A WebSocket client that costs next to nothing: the machine's cores are shared with what is measured."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._buffer = b""
+
+    @classmethod
+    async def open(cls, port: int, conversation: str, cookie: str) -> "LeanSocket":
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = (
+            f"GET /ws/chat/{conversation}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            f"Origin: http://127.0.0.1:{port}\r\nCookie: {cookie}\r\n"
+            "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {b64encode(os.urandom(16)).decode()}\r\n\r\n"
+        )
+        writer.write(head.encode())
+        status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0]
+        if b" 101 " not in status:
+            raise ConnectionError(status.decode())
+        return cls(reader, writer)
+
+    def send(self, text: str) -> None:
+        """One text frame, masked with zeros."""
+        data = text.encode()
+        size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2)
+        self._writer.write(b"\x81" + size + bytes(4) + data)
+
+    async def receive(self) -> list[bytes]:
+        """The payloads of the frames that are there, waiting for the first of them."""
+        while True:
+            frames, self._buffer = _frames(self._buffer)
+            if frames:
+                return frames
+            data = await self._reader.read(65536)
+            if not data:
+                raise ConnectionError("The socket was closed.")
+            self._buffer += data
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _frames(data: bytes) -> tuple[list[bytes], bytes]:
+    """The payloads of the whole frames of a server at the start of `data`, and the rest."""
+    frames, at = [], 0
+    while len(data) >= at + 2:
+        size, start = data[at + 1], at + 2
+        if size >= 126:
+            start += 2 if size == 126 else 8
+            if len(data) < start:
+                break
+            size = int.from_bytes(data[at + 2 : start])
+        if len(data) < start + size:
+            break
+        frames.append(data[start : start + size])
+        at = start + size
+    return frames, data[at:]
+
+
+async def _ask(opened: LeanSocket, times: StreamTimes) -> str:
     """One question; the text that was streamed, or nothing where the turn failed."""
-    await opened.send(json.dumps({"type": "ask", "message": QUESTION, "clientMessageId": "1"}))
-    pieces: list[str] = []
-    async for raw in opened:
-        frame = json.loads(raw)
-        if frame["type"] == "delta":
-            _arrived(times)
-            pieces.append(frame["text"])
-        elif frame["type"] == "done":
-            return "".join(pieces)
-        elif frame["type"] == "error":
-            return ""
-    return ""
+    opened.send(json.dumps({"type": "ask", "message": QUESTION, "clientMessageId": "1"}))
+    deltas: list[bytes] = []
+    while True:
+        for frame in await opened.receive():
+            if frame.startswith(b'{"type": "delta"'):
+                _arrived(times)
+                deltas.append(frame)
+            elif frame.startswith(b'{"type": "done"'):
+                return "".join(json.loads(delta)["text"] for delta in deltas)
+            elif frame.startswith(b'{"type": "error"'):
+                return ""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -181,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model_server(tokens=options.tokens, interval_ms=options.interval_ms) as url,
         site(url) as (port, process),
     ):
-        asyncio.run(measure_site(port, 4, process))
+        run_loop(measure_site(port, 4, process))
         for _ in range(options.repeats):
             print(json.dumps(_once(url, port, process, options.streams, options.tokens)))
 
@@ -193,7 +245,7 @@ def _once(
         name: run_loop(measure(client=name, base_url=url, streams=streams, tokens=tokens))
         for name, _ in (("socket", socket_client), ("backend", backend_client))
     }
-    product = asyncio.run(measure_site(port, streams, process))
+    product = run_loop(measure_site(port, streams, process))
     return {
         "direct_tokens_per_second": direct["socket"].tokens_per_second,
         "direct_first_token_ms": direct["socket"].first_token_ms_median,
