@@ -34,6 +34,7 @@ from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, direct_text, number_sources, quoted_text
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
+from chat.rounds import pending_calls
 from chat.standalone import StandaloneQuestion, standalone_question
 from chat.thread import (
     Answer,
@@ -45,7 +46,7 @@ from chat.thread import (
     save_exchange,
 )
 from chat.titles import generate_title
-from chat.tool_loop import Toolbox, ToolLoop, choose_tools
+from chat.tool_loop import Toolbox, ToolLoop, awaiting, choose_tools
 from chat.tracing import Trace, log_turn
 from faqs.agreement import compare_questions
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
@@ -446,6 +447,10 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))
         return
+    if result.status is TurnStatus.AWAITING_APPROVAL and request.turn_id is not None:
+        # Asked for only now: a decision that came before the pause was stored would find nothing to decide.
+        for pending in await in_database(pending_calls, request.turn_id):
+            await emit(awaiting(pending.call, round_index=answer.rounds))
     await emit(
         Done(
             status=ENDS[result.status],
