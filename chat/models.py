@@ -246,7 +246,7 @@ class Message(models.Model):
     def type(self) -> MessageType:
         if self.role == Role.USER:
             return MessageType.USER_REQUEST
-        if self.turn.answer_source == AnswerSource.MEMORY_GUARD:
+        if self.turn is not None and self.turn.answer_source == AnswerSource.MEMORY_GUARD:
             return MessageType.CACHED_RESPONSE
         return MessageType.RESPONSE
 

@@ -159,7 +159,6 @@ class ToolLoop:
                     return reason
                 planned = await self._plan(state, reply.text, calls)
             if planned.pending_approval:
-                await self._ask_for_approval(planned)
                 return StopReason.AWAITING_APPROVAL
             await self._run_calls(planned)
             await self._persist(planned, state.thread.version)
@@ -249,10 +248,6 @@ class ToolLoop:
             calls=calls_to_plan(calls, self.toolbox.specs),
             tool_names=[spec.name for spec in self.toolbox.specs],
         )
-
-    async def _ask_for_approval(self, planned: PlannedRound) -> None:
-        for pending in planned.pending_approval:
-            await self.emit(awaiting(pending.call, round_index=planned.round_index))
 
     # Running the calls of a round
 

@@ -47,6 +47,7 @@ from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, number_sources
 from chat.protocol import Delta, Done, Failure, Sources
 from chat.rendering import render_answer
+from chat.rounds import pending_calls
 from chat.standalone import standalone_question
 from chat.thread import (
     Answer,
@@ -56,7 +57,7 @@ from chat.thread import (
     previous_question,
     save_exchange,
 )
-from chat.tool_loop import Toolbox, ToolLoop, choose_tools
+from chat.tool_loop import Toolbox, ToolLoop, awaiting, choose_tools
 from chat.tracing import Trace, log_turn
 from faqs.learning import record_served
 from faqs.recall import MemoryMark, recall_learned, stored_mark
@@ -443,6 +444,10 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))
         return
+    if result.status is TurnStatus.AWAITING_APPROVAL and request.turn_id is not None:
+        # Asked for only now: a decision that came before the pause was stored would find nothing to decide.
+        for pending in await in_database(pending_calls, request.turn_id):
+            await emit(awaiting(pending.call, round_index=answer.rounds))
     await emit(
         Done(
             status=ENDS[result.status],

@@ -199,9 +199,11 @@ def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion]) -> N
 
 
 def same_meaning_threshold() -> float:
-    """How close two questions must be to share a group: the memory threshold of the embedding model."""
+    """How close two questions must be to share a group; no second key stands behind it."""
     profile = threshold_profile(embedder().recipe.model)
-    return profile.memory if profile else settings.UNANSWERED_GROUP_THRESHOLD
+    if profile is None or profile.same_meaning is None:
+        return float(settings.UNANSWERED_GROUP_THRESHOLD)
+    return profile.same_meaning
 
 
 def ranked_groups() -> QuerySet[QuestionGroup]:

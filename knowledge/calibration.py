@@ -78,6 +78,8 @@ class ThresholdProfile:
     memory_false_hit: Rate | None = None
     guard_pass: Rate | None = None
     guard_false_pass: Rate | None = None
+    #: From which two questions are taken to be about the same thing where no second key decides (grouping).
+    same_meaning: float | None = None
     lexical_weight: float | None = None
     guard_rail_questions: float | None = None
     guard_questions_pass: Rate | None = None
@@ -106,6 +108,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             direct_answer=0.60,
             memory=0.60,
             guard_rail=0.29,
+            same_meaning=0.75,
             lexical_weight=0.60,
             measured=True,
             source=_BENCHMARK.format(model="universal-sentence-encoder-multilingual-3"),
@@ -124,6 +127,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             direct_answer=0.90,
             memory=0.90,
             guard_rail=0.81,
+            same_meaning=0.92,
             lexical_weight=0.07,
             measured=True,
             source=_BENCHMARK.format(model="multilingual-e5-small"),
