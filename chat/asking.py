@@ -8,11 +8,11 @@ from django.conf import settings
 
 from agents.llm.base import language_model
 from agents.models import Deployment
+from chat.afterwards import settle
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.thread import claim_turn
-from chat.titles import write_title
 from chat.turn import TurnRequest, TurnResult, run_turn
 
 
@@ -34,7 +34,7 @@ def ask(
 async def _run(request: TurnRequest) -> TurnResult:
     try:
         result = await run_turn(request, _ignore)
-        await write_title(request, result)
+        await settle(request, result)
         return result
     finally:
         if (model := language_model()) is not None:

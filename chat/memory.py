@@ -4,22 +4,17 @@ The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trac
 nothing to look at, nothing is awaited.
 """
 
-import logging
 import uuid
 from dataclasses import dataclass
-
-from django.db import DatabaseError
 
 from agents.bridges import in_database
 from agents.effective import EffectiveConfig
 from chat.standalone import StandaloneQuestion, follow_up_rule
 from chat.thread import Answer
 from chat.tracing import Trace
-from faqs.learning import Lesson, reason_not_to_learn, remember_answer
+from faqs.learning import Lesson, reason_not_to_learn
 from faqs.recall import Lookup, MemoryMark, RecalledAnswer, memory_threshold, recall_cached
 from knowledge.embeddings.base import Recipe, Vectors
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +102,3 @@ def lesson_of(
     if reason:
         return None
     return Learning(lesson, config.memory_learning, config.memory_max_age_days)
-
-
-async def learn(learning: Learning, turn_id: uuid.UUID) -> None:
-    """After the answer was shown and saved; an entry that cannot be written costs nobody an answer."""
-    try:
-        await in_database(
-            remember_answer,
-            learning.lesson,
-            mode=learning.mode,
-            max_age_days=learning.max_age_days,
-        )
-    except DatabaseError:
-        logger.exception("answer not remembered round_id=%s", turn_id)

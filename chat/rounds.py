@@ -114,6 +114,13 @@ class LoopState:
     results: int
     pending: PlannedRound | None
     is_personal: bool
+    is_loaded: bool = True
+
+
+def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
+    """The state of a conversation's first question, before anything was asked of a tool: known without reading."""
+    thread = Thread(conversation_id, messages=(), version=0)
+    return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False, is_loaded=False)
 
 
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:

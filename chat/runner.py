@@ -18,12 +18,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
+from chat.afterwards import settle
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sources
 from chat.rendering import render_answer
 from chat.rounds import decide_call, pending_calls
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
-from chat.titles import write_title
 from chat.tool_loop import awaiting
 from chat.turn import ENDS, TurnRequest, TurnResult, run_turn
 
@@ -80,6 +80,7 @@ class Runner:
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
         self._starting: set[asyncio.Task[Any]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
+        self._afterwards = asyncio.Semaphore(1)
         self._heartbeat: asyncio.Task[None] | None = None
 
     async def start(
@@ -225,7 +226,10 @@ class Runner:
         finally:
             self._end(request, log)
         if result is not None:
-            await write_title(request, result)
+            # Others wait for their answers: what this one leaves behind is kept when they have begun, one at a time.
+            await asyncio.sleep(settings.AFTERWARDS_DELAY_SECONDS)
+            async with self._afterwards:
+                await settle(request, result)
 
     def _end(self, request: TurnRequest, log: TurnLog) -> None:
         turn_id, conversation_id = request.turn_id, request.conversation_id

@@ -32,6 +32,7 @@ from chat.rounds import (
     apply_round,
     finish_call,
     load_loop,
+    nothing_yet,
     offered_names,
     operation_id_of,
     plan_round,
@@ -128,6 +129,8 @@ class ToolLoop:
     call_model: CallModel
     emit: Emit
     answer: Answer
+    #: The conversation's first question: nothing but it is in the thread yet.
+    is_first: bool = False
     results: int = 0
     _functions: tuple[Mapping[str, Any], ...] = field(init=False)
 
@@ -149,12 +152,14 @@ class ToolLoop:
         return StopReason(answer.stop_reason)
 
     async def _run(self) -> StopReason:
-        state = await self._load()
+        state = nothing_yet(self.conversation_id) if self.is_first else await self._load()
         while True:
             planned = state.pending
             if planned is None:
                 reply = await self._call(state)
                 calls = normalised_calls(reply.tool_calls, limit=self.config.max_tool_calls)
+                if calls and not state.is_loaded:
+                    state = await self._load()
                 if (reason := self._reason_to_stop(state, calls)) is not None:
                     return reason
                 planned = await self._plan(state, reply.text, calls)

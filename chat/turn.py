@@ -29,6 +29,7 @@ from agents.llm.base import (
     Reply,
     language_model,
 )
+from agents.models import ToolMode
 from chat.answering import (
     Emit,
     answer_courtesy,
@@ -42,7 +43,7 @@ from chat.answering import (
 )
 from chat.citations import CitationFilter
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
-from chat.memory import Learning, learn, lesson_of, recall_answer
+from chat.memory import Learning, lesson_of, recall_answer
 from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, number_sources
 from chat.protocol import Delta, Done, Failure, Sources
@@ -59,9 +60,8 @@ from chat.thread import (
 )
 from chat.tool_loop import Toolbox, ToolLoop, awaiting, choose_tools
 from chat.tracing import Trace, log_turn
-from faqs.learning import record_served
 from faqs.recall import MemoryMark, recall_learned, stored_mark
-from faqs.unanswered import Unanswered, keep_unanswered, unanswered_reason
+from faqs.unanswered import Unanswered, unanswered_reason
 from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
@@ -72,7 +72,6 @@ from knowledge.search import (
     thresholds_for,
 )
 from knowledge.vectors.base import vector_store
-from tools_registry.usage import record_selected
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +109,12 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
+    #: What the answer teaches once it is out (`chat.afterwards`): the memory, ...
     learning: Learning | None = None
-    #: The question, when nothing stored met it well; kept at the end of a turn that is saved.
+    #: ... the question, when nothing stored met it well, ...
     unanswered: Unanswered | None = None
+    #: ... and the tools that were chosen for it, where not all are offered anyway.
+    chosen_tools: tuple[str, ...] = ()
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
@@ -136,12 +138,6 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
             raise
         finally:
             await _uncancelled(_finish(request, result, emit))
-    if (
-        result.learning is not None
-        and request.turn_id is not None
-        and result.status is TurnStatus.DONE
-    ):
-        await learn(result.learning, request.turn_id)
     return result
 
 
@@ -242,6 +238,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if toolbox is None:
         await call_model(messages)
     else:
+        if config.tool_mode != ToolMode.DIRECT and not request.is_resumed:
+            result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
         await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
     result.learning = lesson_of(
@@ -366,10 +364,9 @@ async def _use_tools(
         call_model=call_model,
         emit=emit,
         answer=answer,
+        is_first=request.is_first and not request.is_resumed,
     )
     reason = await loop.run()
-    if not request.is_resumed:
-        await in_database(record_selected, [spec.name for spec in toolbox.specs])
     trace.step(
         "tool_loop",
         reason.value,
@@ -462,19 +459,6 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             ),
         )
     )
-    if request.turn_id is not None and result.status is TurnStatus.DONE:
-        await _keep_what_it_teaches(request.turn_id, result)
-
-
-async def _keep_what_it_teaches(turn_id: uuid.UUID, result: TurnResult) -> None:
-    """Count a validated answer that was given, or keep the question that had none. The answer is out already."""
-    try:
-        if result.answer.learned_id is not None:
-            await in_database(record_served, result.answer.learned_id)
-        if result.unanswered is not None:
-            await in_database(keep_unanswered, result.unanswered, turn_id=turn_id)
-    except DatabaseError:
-        logger.exception("turn round_id=%s: nothing was learned from it.", turn_id)
 
 
 async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResult) -> int | None:

@@ -330,6 +330,8 @@ BATCH_RETRY_SECONDS = env.float("BATCH_RETRY_SECONDS", default=0.05)
 TURN_POLL_SECONDS = 0.5
 #: Pauses between the tries to save an answer while the database is in trouble.
 SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0)
+#: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
+AFTERWARDS_DELAY_SECONDS = 1.0
 #: How long a model may take to name a conversation, after its answer.
 TITLE_TIMEOUT_SECONDS = 20.0
 #: How long an open socket may go on asking before its rights are looked at again.

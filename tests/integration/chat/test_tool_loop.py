@@ -553,7 +553,7 @@ class IsolationTests(LoopTestCase):
     async def test_should_reject_foreign_session_messages_before_any_call_of_a_model(self) -> None:
         foreign = await in_database(make_conversation, self.deployment)
         await in_database(make_exchange, foreign, "Foreign user", "Foreign assistant")
-        conversation = await in_database(make_conversation, self.deployment)
+        conversation = await in_database(make_conversation, self.deployment, title="Suite")
         stolen = await in_database(load_thread, conversation_id=foreign.pk, limit=50)
         with declared(clock), scripted():
             with (

@@ -14,6 +14,7 @@ from agents.exceptions import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.llm.scripted import ScriptedLLM
 from agents.models import Deployment
+from chat.afterwards import settle
 from chat.answering import DIRECT_MODEL
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
@@ -81,7 +82,9 @@ async def ask(
         conversation_id=conversation.pk,
         is_first=claimed.is_first,
     )
-    return await run_turn(request, listener), listener
+    result = await run_turn(request, listener)
+    await settle(request, result)
+    return result, listener
 
 
 class PathTests(TestCase):

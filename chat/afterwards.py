@@ -1,0 +1,64 @@
+"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a title.
+
+Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing.
+"""
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+
+from django.db import DatabaseError
+
+from agents.bridges import in_database
+from chat.models import TurnStatus
+from chat.titles import write_title
+from chat.turn import TurnRequest, TurnResult
+from faqs.learning import record_served, remember_answer
+from faqs.unanswered import keep_unanswered
+from tools_registry.usage import record_selected
+
+logger = logging.getLogger(__name__)
+
+
+async def settle(request: TurnRequest, result: TurnResult) -> None:
+    """Keep what a finished turn teaches."""
+    if request.turn_id is None or result.status is not TurnStatus.DONE:
+        return
+    for keep in (_count, _keep_question, _learn):
+        await _logged(keep, request.turn_id, result)
+    await write_title(request, result)
+
+
+async def _logged(
+    keep: Callable[[uuid.UUID, TurnResult], Awaitable[None]],
+    turn_id: uuid.UUID,
+    result: TurnResult,
+) -> None:
+    try:
+        await keep(turn_id, result)
+    except DatabaseError:
+        logger.exception("turn round_id=%s: nothing was learned from it.", turn_id)
+
+
+async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
+    """The use of a validated answer, and of the tools that were chosen for the question."""
+    if result.answer.learned_id is not None:
+        await in_database(record_served, result.answer.learned_id)
+    if result.chosen_tools:
+        await in_database(record_selected, result.chosen_tools)
+
+
+async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
+    if result.unanswered is not None:
+        await in_database(keep_unanswered, result.unanswered, turn_id=turn_id)
+
+
+async def _learn(_turn_id: uuid.UUID, result: TurnResult) -> None:
+    learning = result.learning
+    if learning is not None:
+        await in_database(
+            remember_answer,
+            learning.lesson,
+            mode=learning.mode,
+            max_age_days=learning.max_age_days,
+        )
