@@ -151,25 +151,25 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    conversation = Conversation.objects.filter(pk=conversation_id).first()
-    if conversation is None:
+    found = list(Conversation.objects.filter(pk=conversation_id).values_list("title", flat=True))
+    if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     turn = Turn.objects.create(
-        conversation=conversation,
+        conversation_id=conversation_id,
         client_message_id=client_message_id,
         lease_expires_at=timezone.now() + lease,
     )
-    is_first = not conversation.title
-    if is_first:
-        conversation.title = default_title(question)
+    is_first, title = not found[0], found[0] or default_title(question)
     Conversation.objects.filter(pk=conversation_id).update(
-        title=conversation.title, version=F("version") + 1, updated_at=timezone.now()
+        title=title, version=F("version") + 1, updated_at=timezone.now()
     )
-    Message.objects.create(conversation=conversation, turn=turn, role=Role.USER, content=question)
+    Message.objects.create(
+        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
+    )
     return ClaimedTurn(
         turn_id=turn.pk,
-        conversation_id=conversation.pk,
-        title=conversation.title,
+        conversation_id=conversation_id,
+        title=title,
         is_new=True,
         is_first=is_first,
     )
