@@ -16,7 +16,7 @@ from enum import Enum, auto
 from django.utils.translation import gettext as _
 
 from faqs.lexicon import Kind, Lexicon, Marker
-from faqs.question_reading import Item, Reading, read_pair
+from faqs.question_reading import MAX_CHARACTERS, Item, Reading, read_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,19 @@ def _label(kind: str) -> str:
         "scope": _("portée"),
         "role": _("rôle"),
         "tense": _("temps"),
+        "length": _("longueur"),
         "content": _("mot"),
     }
     return labels.get(kind, kind)
 
 
 def compare_questions(stored: str, asked: str) -> Agreement:
-    """Every difference found between the two questions, the most telling kinds first."""
+    """Every difference found between the two questions, the most telling kinds first.
+
+    A text longer than `MAX_CHARACTERS` agrees with none but itself.
+    """
+    if max(len(stored), len(asked)) > MAX_CHARACTERS:
+        return _compare_lengths(stored, asked)
     first, second = read_pair(stored, asked)
     if not first.items and not second.items and stored.split() != asked.split():
         return Agreement((Disagreement("content", stored.strip(), asked.strip()),))
@@ -89,6 +95,12 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     if not match.is_incomplete:
         found += _roles(first, second, match)
     return Agreement(tuple(found))
+
+
+def _compare_lengths(stored: str, asked: str) -> Agreement:
+    if stored == asked:
+        return Agreement(())
+    return Agreement((Disagreement("length", str(len(stored)), str(len(asked))),))
 
 
 def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:

@@ -16,7 +16,8 @@ from faqs.quantities import Quantity, prepare, quantities, tokens
 
 _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
-_MAX_CHARACTERS = 2_000
+#: Longer texts are not compared: what stands beyond would be ignored.
+MAX_CHARACTERS = 2_000
 _PUNCTUATION = frozenset(",:;.?!")
 _CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = (
@@ -124,7 +125,7 @@ def read_pair(first: str, second: str) -> tuple[Reading, Reading]:
 @lru_cache(maxsize=4096)
 def read_question(text: str, language: str) -> Reading:
     lexicon = _LEXICONS[language]
-    text = unicodedata.normalize("NFKC", text[:_MAX_CHARACTERS]).replace("’", "'").replace("ʼ", "'")
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
     text = _without_gloss(text)
     names = _names(text, lexicon)
     plain = _plain(text, language, lexicon)

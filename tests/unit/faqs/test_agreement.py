@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faqs.agreement import compare_questions
+from faqs.question_reading import MAX_CHARACTERS
 
 PAIRS = [
     json.loads(line)
@@ -146,8 +147,16 @@ def test_french_pairs_keep_their_floor() -> None:
     assert sum(traps) / len(traps) <= 0.02
 
 
+@pytest.mark.parametrize("gap", ["\n" * MAX_CHARACTERS, " bonjour" * 300, "?" * MAX_CHARACTERS])
+def test_nothing_behind_the_bound_is_ignored(gap: str) -> None:
+    stored = "Quel est le montant de la prime ?"
+    agreement = compare_questions(stored, f"{stored}{gap} Quelle est la pénalité de retard ?")
+    assert not agreement.agrees
+    assert not agreement.is_open_to_verification
+
+
 def test_a_long_text_is_compared_in_reasonable_time() -> None:
-    text = "Comment payer 1 000 € en 12 mois, sans frais ? " * 200
+    text = ("Comment payer 1 000 € en 12 mois, sans frais ? " * 200)[: MAX_CHARACTERS - 10]
     started = time.perf_counter()
     compare_questions(text, text + " jamais")
     assert time.perf_counter() - started < 2
