@@ -608,7 +608,7 @@ LEXICON_EN = LexiconData(
         connect | disconnect
         """,
     not_slips=words(
-        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their"
+        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their honesty noting tank tanks trough bing ting"
     ),
     linking=words("the a an of my your our it some any"),
     weak=words("obtain available offer cause"),

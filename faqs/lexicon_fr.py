@@ -853,7 +853,10 @@ LEXICON_FR = LexiconData(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
-    not_slips=words("pedant mache enter marie maire fair dans donc cour court mont sot sort"),
+    not_slips=words(
+        "pedant mache enter marie maire fair dans donc cour court mont sot sort etat etats guerre guerres note notes noter "
+        "gere gerent faits devait devais commet combine veillez puise pourri pisse"
+    ),
     linking=words("de d du des la le l les au aux a en et"),
     weak=words("obtenir avoir remplir disposer posseder disponible figurer apparaitre"),
     lookalikes=words(

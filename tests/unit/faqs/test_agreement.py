@@ -85,6 +85,10 @@ LOOKALIKES = [
     ("Un enfant né à l'étranger ?", "Un enfant, pas à l'étranger ?"),
     ("Le gel tient à -5 degrés ?", "Le gel tient à 5 degrés ?"),
     ("Can I cancel his card?", "Can I cancel my card?"),
+    ("Le juge peut-il condamner l'État ?", "L'État peut-il condamner le juge ?"),
+    ("Qui finance la guerre ?", "Qui finance ?"),
+    ("Comment noter un élève ?", "Comment voir notre élève ?"),
+    ("Where is the water tank?", "Where is the water, thank you?"),
 ]
 
 _WORDS = st.sampled_from(
