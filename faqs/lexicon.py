@@ -99,7 +99,26 @@ class LexiconData:
     #: What belongs to the asker, and what belongs to who is asked.
     mine: frozenset[str]
     yours: frozenset[str]
+    #: What belongs to neither of the two who speak.
+    theirs: frozenset[str]
     markers: Mapping[Marker, str]
+    #: Prepositions by what they say, finer than `markers`, and the groups of them that paraphrases exchange (`none`:
+    #: no preposition). All others contradict each other.
+    relations: Mapping[str, str]
+    alike: str
+    #: The same before a number or a date.
+    alike_before_numbers: str
+    #: Comparators that stand right before a number (« au-dessus de 10 kg »), and right after (« 10 kg et plus »).
+    bounds: str
+    bounds_after: str
+    #: Words whose own preposition says nothing (« droit à », "get in touch with").
+    governing: frozenset[str]
+    #: Words that make « a » a verb (« on m'a volé », « a été »); empty where no preposition is spelled like one.
+    before_auxiliary: frozenset[str]
+    after_auxiliary: frozenset[str]
+    #: Conjunctions that join, and that leave a choice.
+    joining: frozenset[str]
+    choosing: frozenset[str]
     #: Words that make a weak preposition (« de », « à ») a direction.
     directional: frozenset[str]
     synonyms: str
@@ -127,6 +146,24 @@ def _slips_of(word: str) -> set[str]:
     return (swapped | doubled | dropped) - {word}
 
 
+def _alike(text: str) -> frozenset[frozenset[str]]:
+    """All pairs within each group."""
+    groups = [line.split() for line in text.splitlines() if line.strip()]
+    return frozenset(frozenset((a, b)) for group in groups for a in group for b in group)
+
+
+def _bounds(text: str) -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
+    """First word → the comparators that begin with it, longest first, each with its class."""
+    table: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for (name,), *entries in _groups(text):
+        for entry in entries:
+            table.setdefault(entry[0], []).append((entry, name))
+    return {
+        first: tuple(sorted(rows, key=lambda row: len(row[0]), reverse=True))
+        for first, rows in table.items()
+    }
+
+
 class Lexicon:
     """Compiled tables of one language."""
 
@@ -145,10 +182,21 @@ class Lexicon:
         self.markers = {
             word: marker for marker, row in data.markers.items() for word in row.split()
         }
+        self.relations = {
+            word: relation for relation, row in data.relations.items() for word in row.split()
+        }
+        self.alike = _alike(data.alike)
+        self.alike_before_numbers = _alike(data.alike_before_numbers)
+        self.bounds = _bounds(data.bounds)
+        self.bounds_after = _bounds(data.bounds_after)
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        return dict.fromkeys(self.data.mine, "mine") | dict.fromkeys(self.data.yours, "yours")
+        return (
+            dict.fromkeys(self.data.mine, "mine")
+            | dict.fromkeys(self.data.yours, "yours")
+            | dict.fromkeys(self.data.theirs, "theirs")
+        )
 
     @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:

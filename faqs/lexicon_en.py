@@ -206,6 +206,10 @@ LEXICON_EN = LexiconData(
             r"\bwhat is the minimum age (?:to|for)\b|\bhow old (?:do|must|should) (?:you|i|one|we) (?:have to |need to )?be to\b|\bhow old do (?:you|i) (?:have|need) to be to\b",
             "what age_required ",
         ),
+        (
+            r"\b(every \w+|everyone|everybody|everything|everywhere|all|anything|anyone|nothing|nobody|none) but (?=\w)",
+            r"\1 except ",
+        ),
         (r"\bat least\b", "minimum"),
         (r"\bat most\b", "maximum"),
         (
@@ -262,6 +266,8 @@ LEXICON_EN = LexiconData(
     acts=(
         (r"\b(?:i|we) (?!\w* ?if )\w+ (?:\w+ )?you\b", "me>you"),
         (r"\byou (?:please )?\w+ (?:\w+ )?(?:me|us)\b", "you>me"),
+        (r"\b(?:i|we) (?:\w+ )?\w+ (?:him|her|them)\b", "me>it"),
+        (r"\b(?:he|she|they) (?:\w+ )?\w+ (?:me|us)\b", "it>me"),
     ),
     past=r"\b(?:was|were|did|had)\b",
     present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|should|must|can|may)\b",
@@ -287,6 +293,7 @@ LEXICON_EN = LexiconData(
     addressees=words("you"),
     mine=words("my our"),
     yours=words("your"),
+    theirs=words("their its"),
     determiners=words("a an the this that these those my your our their its any some each every"),
     markers={
         Marker.FROM: "from",
@@ -298,6 +305,57 @@ LEXICON_EN = LexiconData(
         Marker.PLACE: "in on at near via within under over through during about",
         Marker.CLAUSE: "if when while because that and or but than as who which where whether",
     },
+    relations={
+        "from": "from",
+        "of": "of",
+        "to": "to into onto towards",
+        "for": "for",
+        "by": "by",
+        "with": "with",
+        "in": "in on at",
+        "near": "near",
+        "through": "via through",
+        "under": "under",
+        "over": "over",
+        "within": "within",
+        "during": "during",
+        "about": "about",
+    },
+    alike="""
+        none of for
+        none in
+        none by
+        none to
+        none about
+        of in about
+        for in
+        in within
+        in during
+        in by with
+        by through
+        to for
+    """,
+    alike_before_numbers="""
+        none of in for
+        in within
+    """,
+    bounds="""
+        over | over | above | more than | greater than | higher than | older than | longer than | exceeding | exceeds | exceed | beyond | in excess of | upwards of | sign_over
+        under | under | below | less than | fewer than | lower than | smaller than | younger than | shorter than | sign_under
+        min | from | starting at | starting from | sign_min
+        max | up to | until | not exceeding | sign_max
+        about | about | around | approximately | roughly | nearly | almost
+        exact | exactly | precisely
+    """,
+    bounds_after="""
+        min | sign_more | or more | or over | or above | or older | and over | and above | and older | and up | and more
+        max | or less | or fewer | or under | or below | or younger | and under | and below | and younger | and less
+    """,
+    governing=words("touch"),
+    before_auxiliary=frozenset(),
+    after_auxiliary=frozenset(),
+    joining=words("and"),
+    choosing=words("or"),
     directional=words(
         "transfer move flight train ticket travel convert migrate send upgrade downgrade"
     ),
@@ -376,6 +434,7 @@ LEXICON_EN = LexiconData(
         minimum | minimal | min
         maximum | maximal | max
         before | prior
+        until | till
         after | following
         adult | adults | grown up
         increase | raise
