@@ -309,6 +309,9 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
     if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
         yield Disagreement("role", first.person, second.person)
         return
+    if {first.person, second.person} == {"subject", "other"}:
+        yield Disagreement("role", first.person, second.person)
+        return
     if first.act and second.act and first.act != second.act:
         yield Disagreement("role", first.act, second.act)
         return
@@ -408,6 +411,8 @@ def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterato
         owners = {one.owner, two.owner}
         clash = owners == {"mine", "yours"} and not addressed
         # « Mon employeur peut-il lire son courrier »: with someone to own it, « son » is not « mon ».
+        if "others" in owners and "mine" in owners:
+            clash = True
         if "theirs" in owners and owners & {"mine", "yours"}:
             clash = _has_owner(first, i) and _has_owner(second, j)
         if clash:
@@ -421,9 +426,9 @@ def _has_owner(reading: Reading, position: int) -> bool:
 
 def _possession_clashes(first: Reading, second: Reading) -> Iterator[Disagreement]:
     """« Mon employeur peut-il lire mes courriels » is not « puis-je lire les courriels de mon employeur »."""
-    if {first.person, second.person} != {"subject", ""}:
+    if (first.person == "subject") is (second.person == "subject"):
         return
-    asker, other = (first, second) if first.person else (second, first)
+    asker, other = (first, second) if first.person == "subject" else (second, first)
     mine = [
         frozenset(item.concept for item in reading.items if item.owner == "mine")
         for reading in (asker, other)

@@ -99,8 +99,11 @@ class LexiconData:
     #: What belongs to the asker, and what belongs to who is asked.
     mine: frozenset[str]
     yours: frozenset[str]
-    #: What belongs to neither of the two who speak.
+    #: What belongs to neither of the two who speak: to anyone (« son » is also that of « on »), or to others.
     theirs: frozenset[str]
+    others: frozenset[str]
+    #: A pronoun for someone else than the two who speak, impersonal ones left out.
+    third_person: str
     markers: Mapping[Marker, str]
     #: Prepositions by what they say, finer than `markers`, and the groups of them that paraphrases exchange (`none`:
     #: no preposition). All others contradict each other.
@@ -176,6 +179,7 @@ class Lexicon:
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
         self.imperfect = re.compile(data.imperfect)
         self.future = re.compile(data.future)
+        self.third_person = re.compile(data.third_person)
         self.acts = _patterns(data.acts)
         self.past = re.compile(data.past)
         self.present = re.compile(data.present)
@@ -196,6 +200,7 @@ class Lexicon:
             dict.fromkeys(self.data.mine, "mine")
             | dict.fromkeys(self.data.yours, "yours")
             | dict.fromkeys(self.data.theirs, "theirs")
+            | dict.fromkeys(self.data.others, "others")
         )
 
     @cached_property

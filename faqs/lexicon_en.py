@@ -293,7 +293,9 @@ LEXICON_EN = LexiconData(
     addressees=words("you"),
     mine=words("my our"),
     yours=words("your"),
-    theirs=words("their its"),
+    theirs=words("its"),
+    others=words("their"),
+    third_person=r"(?!)",
     determiners=words("a an the this that these those my your our their its any some each every"),
     markers={
         Marker.FROM: "from",
@@ -320,8 +322,19 @@ LEXICON_EN = LexiconData(
         "within": "within",
         "during": "during",
         "about": "about",
+        "per": "per",
+        "and": "and",
+        "but": "but",
+        "if": "if",
+        "when": "when while",
+        "because": "because",
     },
     alike="""
+        none and but
+        none if when
+        none because
+        none per
+        during when
         none of for
         none in
         none by

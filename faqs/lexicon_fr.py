@@ -408,7 +408,13 @@ LEXICON_FR = LexiconData(
     addressees=words("vous tu"),
     mine=words("mon ma mes notre nos"),
     yours=words("votre vos ton ta tes"),
-    theirs=words("son sa ses leur leurs"),
+    theirs=words("son sa ses"),
+    others=words("leur leurs"),
+    third_person=(
+        r"(?<!\bfaut )(?<!\bvaut )(?<!\by a t )(?<!\bexiste t )(?<!\bagit )(?<!\breste t )(?<!\bsuffit )(?<!\bconvient )"
+        r"(?<!\bfaudra t )(?<!\bfaudrait )(?<!\bqu )(?<!\bs )(?<!^)"
+        r"\b(?:il(?! faut| y a| est | existe| vaut| reste| suffit| convient| s agit| possible| obligatoire| interdit| permis| necessaire| normal| legal| utile| autorise)|elle|ils|elles)\b"
+    ),
     determiners=words(
         "le la les l un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce cet cette ces d"
     ),
@@ -441,8 +447,18 @@ LEXICON_FR = LexiconData(
         "since": "depuis provenance",
         "until": "jusqu",
         "from": "des_le",
+        "according": "selon suivant",
+        "and": "et",
+        "but": "mais",
+        "if": "si",
+        "when": "quand lorsque lorsqu",
+        "because": "parce car puisque",
     },
     alike="""
+        none and but
+        none if when
+        none because
+        during when
         none of for
         none in into on
         none by

@@ -161,7 +161,7 @@ def read_question(text: str, language: str) -> Reading:
         items=tuple(item for _, item in items),
         negations=negations,
         negated=negated,
-        person=_person(words, lexicon),
+        person=_person(words, plain, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
         addresses=not lexicon.data.addressees.isdisjoint(words),
@@ -264,15 +264,17 @@ def _tense(plain: str, lexicon: Lexicon) -> str:
     return "present" if lexicon.present.search(plain) else ""
 
 
-def _person(words: list[str], lexicon: Lexicon) -> str:
-    """Whether the asker acts or undergoes; empty when both, neither, or the other party is addressed."""
+def _person(words: list[str], plain: str, lexicon: Lexicon) -> str:
+    """Whether the asker acts or undergoes, or someone else acts; empty when both, neither, or the reader is addressed."""
     found = set(words)
     data = lexicon.data
     if found & data.addressees:
         return ""
     if found & data.subjects:
         return "subject"
-    return "object" if found & data.objects else ""
+    if found & data.objects:
+        return "object"
+    return "other" if lexicon.third_person.search(plain) else ""
 
 
 def _items(
@@ -431,7 +433,9 @@ class _Before:
 
 
 _COMPLETING = frozenset(("of", "at", "in"))
-_WEAK_RELATIONS = frozenset(("none", "of", "in", "for", "by"))
+_WEAK_RELATIONS = frozenset(
+    ("none", "of", "in", "for", "by", "and", "but", "if", "when", "because")
+)
 
 
 def _concept(
