@@ -388,7 +388,14 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
     one, two = first.items[i], second.items[j]
     relations = frozenset((one.relation, two.relation))
     if one.quantity or one.concept in lexicon.temporal:
+        # « Payer en deux fois » is not « payer deux fois ».
+        counted = one.quantity and not one.quantity.unit and one.quantity.kind == "number"
+        if counted and relations == {"none", "in"}:
+            return False
         return relations in lexicon.alike_before_numbers
+    # « La voiture de mon frère », « la voiture pour mon frère ».
+    if relations == {"of", "for"} and one.owner and two.owner:
+        return False
     if relations not in lexicon.alike:
         keywords = Kind.NONE in (first.kind, second.kind)
         return keywords and relations == {"none", "at"} and not (one.is_noun and two.is_noun)

@@ -296,7 +296,7 @@ LEXICON_EN = LexiconData(
     theirs=words("its"),
     others=words("their"),
     third_person=r"(?!)",
-    determiners=words("a an the this that these those my your our their its any some each every"),
+    determiners=words("a an the this that these those my your our their its any some"),
     markers={
         Marker.FROM: "from",
         Marker.OF: "of",

@@ -364,7 +364,7 @@ LEXICON_FR = LexiconData(
         (r"\bje vous (?=\w)", "me>you"),
         (r"\b(?:vous|tu) (?:me|m|nous) (?=\w)", "you>me"),
         (r"\b(?:ils?|elles?|qui) (?:me|m|nous) (?=\w)", "it>me"),
-        (r"\bje (?:lui|leur) ", "me>it"),
+        (r"\bje (?:lui|leur) |\bje \w+ quelqu un\b", "me>it"),
         # « Devoir de l'argent »: before a noun the verb is no obligation.
         (r"\bje (?:\w+ )?dois (?:de|d|des|du|une?|le|la|les|mon|ma|mes|\d+) ", "me>it"),
         (r"\b(?:me|m|nous) (?:doit|doivent|devait|devaient|devra|devront)\b", "it>me"),

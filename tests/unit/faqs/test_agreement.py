@@ -331,6 +331,14 @@ OPERATORS = [
         "Mon employeur peut-il lire mon courrier ?",
     ),
     ("role", "Mon voisin garde-t-il ma clé ?", "Je garde la clé de mon voisin ?"),
+    ("role", "Mon fils a 10 ans, peut-il voter ?", "Mon fils a 10 ans, puis-je voter ?"),
+    ("role", "Les parents et les enfants paient-ils ?", "Les parents des enfants paient-ils ?"),
+    ("role", "Can I cancel because I moved?", "Can I cancel if I moved?"),
+    ("role", "Can I see their invoices?", "Can I see my invoices?"),
+    ("role", "Louer la voiture de mon frère ?", "Louer la voiture pour mon frère ?"),
+    ("role", "Puis-je payer en deux fois ?", "Puis-je payer deux fois ?"),
+    ("role", "Puis-je dénoncer quelqu'un ?", "Quelqu'un peut-il me dénoncer ?"),
+    ("scope", "Is it paid every 3 months?", "Is it paid for 3 months?"),
 ]
 
 
