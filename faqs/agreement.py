@@ -387,10 +387,12 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
     lexicon = first.lexicon
     one, two = first.items[i], second.items[j]
     relations = frozenset((one.relation, two.relation))
+    governed = i > 0 and j > 0 and match.pairs.get(i - 1) == j - 1
+    after_verb = governed and not (first.items[i - 1].is_noun or second.items[j - 1].is_noun)
     if one.quantity or one.concept in lexicon.temporal:
-        # « Payer en deux fois » is not « payer deux fois ».
+        # « Payer en deux fois », « payer deux fois »; « augmenter de 5 % », « augmenter à 5 % ».
         counted = one.quantity and not one.quantity.unit and one.quantity.kind == "number"
-        if counted and relations == {"none", "in"}:
+        if (counted and relations == {"none", "in"}) or (after_verb and relations == {"of", "at"}):
             return False
         return relations in lexicon.alike_before_numbers
     # « La voiture de mon frère », « la voiture pour mon frère ».
@@ -399,8 +401,7 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
     if relations not in lexicon.alike:
         keywords = Kind.NONE in (first.kind, second.kind)
         return keywords and relations == {"none", "at"} and not (one.is_noun and two.is_noun)
-    governed = i > 0 and j > 0 and match.pairs.get(i - 1) == j - 1
-    if not governed or first.items[i - 1].is_noun or second.items[j - 1].is_noun:
+    if not after_verb:
         return True
     # After a verb the preposition makes the meaning (« arriver de », « arriver en »; "leave for").
     if lexicon.data.has_inversion:
@@ -480,6 +481,8 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
     if one == two:
         return True
     if sum(item.quantity is not None for item in left) > 1:
+        return False
+    if first.is_sequence or second.is_sequence:
         return False
     if _is_verb_and_object(first, second, left, [item for item, _c in right]):
         return True

@@ -119,6 +119,8 @@ class LexiconData:
     #: Words that make « a » a verb (« on m'a volé », « a été »); empty where no preposition is spelled like one.
     before_auxiliary: frozenset[str]
     after_auxiliary: frozenset[str]
+    #: Words that make the order of a sentence its meaning (« payer puis signer »).
+    sequence: str
     #: Conjunctions that join, and that leave a choice.
     joining: frozenset[str]
     choosing: frozenset[str]
@@ -178,6 +180,7 @@ class Lexicon:
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
         self.imperfect = re.compile(data.imperfect)
+        self.sequence = re.compile(data.sequence)
         self.future = re.compile(data.future)
         self.third_person = re.compile(data.third_person)
         self.acts = _patterns(data.acts)

@@ -341,7 +341,6 @@ LEXICON_EN = LexiconData(
         none to
         none about
         of in about
-        for in
         in within
         in during
         in by with
@@ -367,6 +366,7 @@ LEXICON_EN = LexiconData(
     governing=words("touch"),
     before_auxiliary=frozenset(),
     after_auxiliary=frozenset(),
+    sequence=r"\b(?:then|afterwards)\b",
     joining=words("and"),
     choosing=words("or"),
     directional=words(

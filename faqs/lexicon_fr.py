@@ -490,6 +490,7 @@ LEXICON_FR = LexiconData(
     governing=words("droit"),
     before_auxiliary=words("m t s l y n qui"),
     after_auxiliary=words("ete eu pu t"),
+    sequence=r"\b(?:puis(?! je| t )|ensuite)\b",
     joining=words("et"),
     choosing=words("ou"),
     directional=words(

@@ -116,6 +116,8 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str = ""
     is_passive: bool = False
+    #: What comes first and what comes next is said in so many words.
+    is_sequence: bool = False
     #: « vous », "you": whose things « vos » and "your" are is then open.
     addresses: bool = False
 
@@ -164,6 +166,7 @@ def read_question(text: str, language: str) -> Reading:
         person=_person(words, plain, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
+        is_sequence=bool(lexicon.sequence.search(plain)),
         addresses=not lexicon.data.addressees.isdisjoint(words),
     )
 

@@ -290,7 +290,8 @@ def test_newer_pairs_keep_their_floor(name: str, floor: float) -> None:
 
 OPPOSITES = [
     json.loads(line)
-    for line in (Path(__file__).resolve().parents[2] / "pairs" / "operators_review.jsonl")
+    for name in ("operators_review", "operators_probe")
+    for line in (Path(__file__).resolve().parents[2] / "pairs" / f"{name}.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
 ]
@@ -338,6 +339,10 @@ OPERATORS = [
     ("role", "Louer la voiture de mon frère ?", "Louer la voiture pour mon frère ?"),
     ("role", "Puis-je payer en deux fois ?", "Puis-je payer deux fois ?"),
     ("role", "Puis-je dénoncer quelqu'un ?", "Quelqu'un peut-il me dénoncer ?"),
+    ("role", "Le loyer peut-il augmenter de 5 % ?", "Le loyer peut-il augmenter à 5 % ?"),
+    ("role", "Do I pay for delivery?", "Do I pay on delivery?"),
+    ("role", "Dois-je payer puis signer ?", "Dois-je signer puis payer ?"),
+    ("role", "Do I sign and then pay?", "Do I pay and then sign?"),
     ("scope", "Is it paid every 3 months?", "Is it paid for 3 months?"),
 ]
 
