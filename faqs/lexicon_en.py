@@ -210,6 +210,7 @@ LEXICON_EN = LexiconData(
             r"\b(every \w+|everyone|everybody|everything|everywhere|all|anything|anyone|nothing|nobody|none) but (?=\w)",
             r"\1 except ",
         ),
+        (r"\bone of (?=(?:the|my|your|his|her|our|their|these|those)\b)", "one_of "),
         (r"\bat least\b", "minimum"),
         (r"\bat most\b", "maximum"),
         (
@@ -694,7 +695,7 @@ LEXICON_EN = LexiconData(
     },
     scope=words(
         "all only first last more less minimum maximum adult child also too even still already again twice both most least "
-        "off out down before after other another"
+        "off out down before after other another one_of"
     ),
     temporal=words(
         "january february march april june july august september october november december monday tuesday wednesday "

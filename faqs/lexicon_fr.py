@@ -284,6 +284,11 @@ LEXICON_FR = LexiconData(
             r"\bquel(?:le)?s? (?:est|sont|serait) (?:le |la |les )?(?:meilleure?s? )?(?:moyens?|solutions?|methodes?) (?:pour|de|d) ",
             "comment ",
         ),
+        (r"\bsoit (.+?) soit\b", r"\1 ou"),
+        (
+            r"\b(?:l )?une? (?:seule? )?(?:des|de (?=(?:mes|nos|vos|tes|ses|ces)\b))",
+            "un_parmi les ",
+        ),
         (r"\bau moins\b", "minimum"),
         (r"\bau plus\b", "maximum"),
         (r"\ben ligne\b|\bsur internet\b|\bpar internet\b|\bsur le web\b", "en_ligne"),
@@ -931,7 +936,7 @@ LEXICON_FR = LexiconData(
         Kind.WHO: words("personne"),
     },
     scope=words(
-        "tous certains seulement aussi plus moins minimum maximum premier dernier adulte enfant encore deja meme autre jamais mineur"
+        "tous certains seulement aussi plus moins minimum maximum premier dernier adulte enfant encore deja meme autre jamais mineur un_parmi"
     ),
     temporal=words(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "

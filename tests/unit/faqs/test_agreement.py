@@ -343,6 +343,9 @@ OPERATORS = [
     ("role", "Do I pay for delivery?", "Do I pay on delivery?"),
     ("role", "Dois-je payer puis signer ?", "Dois-je signer puis payer ?"),
     ("role", "Do I sign and then pay?", "Do I pay and then sign?"),
+    ("scope", "Faut-il soit un diplôme soit un stage ?", "Faut-il un diplôme et un stage ?"),
+    ("scope", "Faut-il les deux parents ?", "Faut-il un des deux parents ?"),
+    ("scope", "Should I bring my photos?", "Should I bring one of my photos?"),
     ("scope", "Is it paid every 3 months?", "Is it paid for 3 months?"),
 ]
 
@@ -364,6 +367,7 @@ SAME_OPERATORS = [
     ("Que faire en cas de vol de mon vélo ?", "On m'a volé mon vélo, que faire ?"),
     ("Comment contacter le service client ?", "Comment joindre le service client ?"),
     ("How do I contact the support?", "How do I get in touch with the support?"),
+    ("Faut-il soit un diplôme soit un stage ?", "Faut-il un diplôme ou un stage ?"),
     ("Où payer le loyer ou la caution ?", "À quel endroit payer le loyer ou la caution ?"),
 ]
 
