@@ -207,6 +207,13 @@ class Lexicon:
         )
 
     @cached_property
+    def inert(self) -> frozenset[str]:
+        """Small words that say nothing about the word behind them."""
+        data = self.data
+        telling = {*self.markers, *self.relations, *self.owners}
+        return data.ignored - telling - data.determiners - data.joining - data.choosing
+
+    @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:
         """Stems of every entry of the synonym groups → the concept's name."""
         table: dict[tuple[str, ...], str] = {}

@@ -416,9 +416,9 @@ LEXICON_FR = LexiconData(
     theirs=words("son sa ses"),
     others=words("leur leurs"),
     third_person=(
-        r"(?<!\bfaut )(?<!\bvaut )(?<!\by a t )(?<!\bexiste t )(?<!\bagit )(?<!\breste t )(?<!\bsuffit )(?<!\bconvient )"
+        r"\b(?=ils?\b|elles?\b)(?<!\bfaut )(?<!\bvaut )(?<!\by a t )(?<!\bexiste t )(?<!\bagit )(?<!\breste t )(?<!\bsuffit )(?<!\bconvient )"
         r"(?<!\bfaudra t )(?<!\bfaudrait )(?<!\bqu )(?<!\bs )(?<!^)"
-        r"\b(?:il(?! faut| y a| est | existe| vaut| reste| suffit| convient| s agit| possible| obligatoire| interdit| permis| necessaire| normal| legal| utile| autorise)|elle|ils|elles)\b"
+        r"(?:il(?! faut| y a| est | existe| vaut| reste| suffit| convient| s agit| possible| obligatoire| interdit| permis| necessaire| normal| legal| utile| autorise)|elle|ils|elles)\b"
     ),
     determiners=words(
         "le la les l un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce cet cette ces d"

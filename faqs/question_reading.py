@@ -58,6 +58,7 @@ _INVERSION = re.compile(
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 #: Without its accent « dès » would read as « des ».
 _AS_FROM = re.compile(r"\bdès(?! (?:que|lors|quel|quand|qu['’]))\b", re.IGNORECASE)
+_SIGN = re.compile(r"[<>≤≥⩽⩾+#−–-]")
 _COMPARISONS = (
     (re.compile(r"(?:>=|≥|⩾) ?(?=[€$£]? ?\d)"), " sign_min "),
     (re.compile(r"(?:<=|≤|⩽) ?(?=[€$£]? ?\d)"), " sign_max "),
@@ -180,6 +181,8 @@ def _fold(text: str) -> str:
 
 def _signs(text: str) -> str:
     """Signs that carry meaning beside a digit or a letter, in words."""
+    if not _SIGN.search(text):
+        return text
     text = text.replace("c++", "cplusplus").replace("c#", "csharp").replace("f#", "fsharp")
     for pattern, replacement in _COMPARISONS:
         text = pattern.sub(replacement, text)
@@ -315,7 +318,7 @@ def _items(
                 text = " ".join(words[start:position])
                 named = not names.isdisjoint(words[start:position])
                 items.append((start, before.item(concept, text, is_name=named)))
-        before = _Before(governed=words[position - 1] in lexicon.data.governing)
+        before = _GOVERNED if words[position - 1] in lexicon.data.governing else _NOTHING
     return items
 
 
@@ -394,6 +397,8 @@ class _Before:
         data = lexicon.data
         if word in _PUNCTUATION:
             return _Before(opens=True, starts_clause=True)
+        if word in lexicon.inert:
+            return self
         marker = lexicon.markers.get(word)
         return replace(
             self,
@@ -435,6 +440,7 @@ class _Before:
         )
 
 
+_NOTHING, _GOVERNED = _Before(), _Before(governed=True)
 _COMPLETING = frozenset(("of", "at", "in"))
 _WEAK_RELATIONS = frozenset(
     ("none", "of", "in", "for", "by", "and", "but", "if", "when", "because")
