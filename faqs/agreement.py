@@ -405,6 +405,8 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
         return True
     # After a verb the preposition makes the meaning (« arriver de », « arriver en »; "leave for").
     if lexicon.data.has_inversion:
+        if relations == {"none", "on"}:
+            return not (one.is_noun and two.is_noun)
         return "none" in relations or "of" not in relations
     return not (one.is_noun and two.is_noun and relations & _GOALS)
 

@@ -331,7 +331,8 @@ LEXICON_EN = LexiconData(
         "because": "because",
     },
     alike="""
-        none and but
+        none and
+        none but
         none if when
         none because
         none per
@@ -346,7 +347,6 @@ LEXICON_EN = LexiconData(
         in during
         in by with
         by through
-        to for
     """,
     alike_before_numbers="""
         none of in for

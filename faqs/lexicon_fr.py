@@ -460,7 +460,8 @@ LEXICON_FR = LexiconData(
         "because": "parce car puisque",
     },
     alike="""
-        none and but
+        none and
+        none but
         none if when
         none because
         during when
@@ -861,6 +862,7 @@ LEXICON_FR = LexiconData(
         interieur | exterieur
         haut | bas
         jour | nuit
+        dessus | dessous
         matin | soir
         locataire | proprietaire
         salarie | employeur
@@ -954,6 +956,6 @@ LEXICON_FR = LexiconData(
         "poison poisson desert dessert cousin coussin base basse ruse russe baiser baisser conte compte comte signe singe "
         "maire marie mairie salaire salarie marin martin poste posture loyer loyal vision version parti partie mission "
         "emission omission admission demission remission cotisation "
-        "acception acceptation inclinaison inclination attention intention"
+        "dessus dessous acception acceptation inclinaison inclination attention intention"
     ),
 )

@@ -211,10 +211,19 @@ def _ordinal(items: list[str], start: int) -> tuple[int, Quantity] | None:
 
 def _month(items: list[str], start: int) -> tuple[int, Quantity] | None:
     month = _MONTHS.get(items[start])
-    # "may" is a verb unless a number stands beside it.
-    if month is None or (items[start] == "may" and not _beside_number(items, start)):
+    # "may" is a verb unless a number or a preposition stands beside it.
+    if month is None or (
+        items[start] == "may"
+        and not _beside_number(items, start)
+        and not (start and items[start - 1] in _BEFORE_MAY)
+    ):
         return None
     return start + 1, Quantity("date", month, "month-name", month, items[start])
+
+
+_BEFORE_MAY = frozenset(
+    "in by of until till since from before after during next last this every early late mid".split()
+)
 
 
 def _beside_number(items: list[str], position: int) -> bool:
