@@ -16,7 +16,7 @@ from enum import Enum, auto
 from django.utils.translation import gettext as _
 
 from faqs.lexicon import Kind, Lexicon, Marker
-from faqs.question_reading import Item, Reading, read_pair
+from faqs.question_reading import MAX_CHARACTERS, Item, Reading, read_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,19 @@ def _label(kind: str) -> str:
         "scope": _("portée"),
         "role": _("rôle"),
         "tense": _("temps"),
+        "length": _("longueur"),
         "content": _("mot"),
     }
     return labels.get(kind, kind)
 
 
 def compare_questions(stored: str, asked: str) -> Agreement:
-    """Every difference found between the two questions, the most telling kinds first."""
+    """Every difference found between the two questions, the most telling kinds first.
+
+    A text longer than `MAX_CHARACTERS` agrees with none but itself.
+    """
+    if max(len(stored), len(asked)) > MAX_CHARACTERS:
+        return _compare_lengths(stored, asked)
     first, second = read_pair(stored, asked)
     if not first.items and not second.items and stored.split() != asked.split():
         return Agreement((Disagreement("content", stored.strip(), asked.strip()),))
@@ -89,6 +95,12 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     if not match.is_incomplete:
         found += _roles(first, second, match)
     return Agreement(tuple(found))
+
+
+def _compare_lengths(stored: str, asked: str) -> Agreement:
+    if stored == asked:
+        return Agreement(())
+    return Agreement((Disagreement("length", str(len(stored)), str(len(asked))),))
 
 
 def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:
@@ -297,12 +309,18 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
     if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
         yield Disagreement("role", first.person, second.person)
         return
+    if {first.person, second.person} == {"subject", "other"}:
+        yield Disagreement("role", first.person, second.person)
+        return
     if first.act and second.act and first.act != second.act:
         yield Disagreement("role", first.act, second.act)
         return
-    if _is_the_same_act(first, second, match):
+    if _is_the_same_act(first, second, match) and not any(_choice_clashes(first, second, match)):
         return
-    clash = next(_owner_clashes(first, second, match), None)
+    clash = next(_bound_clashes(first, second, match), None)
+    clash = clash or next(_choice_clashes(first, second, match), None)
+    clash = clash or next(_relation_clashes(first, second, match), None)
+    clash = clash or next(_owner_clashes(first, second, match), None)
     clash = clash or next(_direction_clashes(first, second, match), None)
     if clash:
         yield clash
@@ -329,13 +347,105 @@ def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
     return pairs == {0: 2, 1: 1, 2: 0}
 
 
-def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
-    if first.addresses or second.addresses:
-        return
+def _bound_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    """« Au-dessus de 10 kg » is another quantity than « au-dessous de 10 kg »."""
     for i, j in match.pairs.items():
         one, two = first.items[i], second.items[j]
-        if {one.owner, two.owner} == {"mine", "yours"}:
+        if one.bound != two.bound:
+            yield Disagreement(
+                "number", f"{one.bound} {one.text}".strip(), f"{two.bound} {two.text}".strip()
+            )
+
+
+def _choice_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    """« La carte et le permis » is not « la carte ou le permis »."""
+    for i, j in match.pairs.items():
+        one, two = first.items[i], second.items[j]
+        if {one.joined, two.joined} == {"and", "or"}:
+            yield Disagreement("scope", f"{one.joined} {one.text}", f"{two.joined} {two.text}")
+    chosen = [
+        next((item for item in reading.items if item.joined == "or"), None)
+        for reading in (first, second)
+    ]
+    if (chosen[0] is None) != (chosen[1] is None):
+        yield Disagreement(
+            "scope", *(f"{item.joined} {item.text}" if item else "" for item in chosen)
+        )
+
+
+def _relation_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    """« Vendre à un mineur » is not « vendre un mineur »: prepositions that no paraphrase exchanges."""
+    for i, j in match.pairs.items():
+        one, two = first.items[i], second.items[j]
+        if one.relation == two.relation or one.bound:
+            continue
+        if not _are_relations_alike(first, second, i, j, match):
+            yield Disagreement("role", f"{one.relation} {one.text}", f"{two.relation} {two.text}")
+
+
+def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match: _Matching) -> bool:
+    lexicon = first.lexicon
+    one, two = first.items[i], second.items[j]
+    relations = frozenset((one.relation, two.relation))
+    governed = i > 0 and j > 0 and match.pairs.get(i - 1) == j - 1
+    after_verb = governed and not (first.items[i - 1].is_noun or second.items[j - 1].is_noun)
+    if one.quantity or one.concept in lexicon.temporal:
+        # « Payer en deux fois », « payer deux fois »; « augmenter de 5 % », « augmenter à 5 % ».
+        counted = one.quantity and not one.quantity.unit and one.quantity.kind == "number"
+        if (counted and relations == {"none", "in"}) or (after_verb and relations == {"of", "at"}):
+            return False
+        return relations in lexicon.alike_before_numbers
+    # « La voiture de mon frère », « la voiture pour mon frère ».
+    if relations == {"of", "for"} and one.owner and two.owner:
+        return False
+    if relations not in lexicon.alike:
+        keywords = Kind.NONE in (first.kind, second.kind)
+        return keywords and relations == {"none", "at"} and not (one.is_noun and two.is_noun)
+    if not after_verb:
+        return True
+    # After a verb the preposition makes the meaning (« arriver de », « arriver en »; "leave for").
+    if lexicon.data.has_inversion:
+        if relations == {"none", "on"}:
+            return not (one.is_noun and two.is_noun)
+        return "none" in relations or "of" not in relations
+    return not (one.is_noun and two.is_noun and relations & _GOALS)
+
+
+_GOALS = frozenset(("to", "for"))
+
+
+def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
+    addressed = first.addresses or second.addresses
+    for i, j in match.pairs.items():
+        one, two = first.items[i], second.items[j]
+        owners = {one.owner, two.owner}
+        clash = owners == {"mine", "yours"} and not addressed
+        # « Mon employeur peut-il lire son courrier »: with someone to own it, « son » is not « mon ».
+        if "others" in owners and "mine" in owners:
+            clash = True
+        if "theirs" in owners and owners & {"mine", "yours"}:
+            clash = _has_owner(first, i) and _has_owner(second, j)
+        if clash:
             yield Disagreement("role", f"{one.owner} {one.text}", f"{two.owner} {two.text}")
+    yield from _possession_clashes(first, second)
+
+
+def _has_owner(reading: Reading, position: int) -> bool:
+    return any(item.is_noun and item.relation == "none" for item in reading.items[:position])
+
+
+def _possession_clashes(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    """« Mon employeur peut-il lire mes courriels » is not « puis-je lire les courriels de mon employeur »."""
+    if (first.person == "subject") is (second.person == "subject"):
+        return
+    asker, other = (first, second) if first.person == "subject" else (second, first)
+    mine = [
+        frozenset(item.concept for item in reading.items if item.owner == "mine")
+        for reading in (asker, other)
+    ]
+    acts = other.items[0].owner == "mine" and other.items[0].relation == "none"
+    if acts and mine[0] and mine[0] != mine[1]:
+        yield Disagreement("role", *(" ".join(sorted(row)) for row in mine))
 
 
 _SOURCES = frozenset((Marker.FROM, Marker.OF))
@@ -373,6 +483,8 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
     if one == two:
         return True
     if sum(item.quantity is not None for item in left) > 1:
+        return False
+    if first.is_sequence or second.is_sequence:
         return False
     if _is_verb_and_object(first, second, left, [item for item, _c in right]):
         return True

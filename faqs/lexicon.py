@@ -99,7 +99,31 @@ class LexiconData:
     #: What belongs to the asker, and what belongs to who is asked.
     mine: frozenset[str]
     yours: frozenset[str]
+    #: What belongs to neither of the two who speak: to anyone (« son » is also that of « on »), or to others.
+    theirs: frozenset[str]
+    others: frozenset[str]
+    #: A pronoun for someone else than the two who speak, impersonal ones left out.
+    third_person: str
     markers: Mapping[Marker, str]
+    #: Prepositions by what they say, finer than `markers`, and the groups of them that paraphrases exchange (`none`:
+    #: no preposition). All others contradict each other.
+    relations: Mapping[str, str]
+    alike: str
+    #: The same before a number or a date.
+    alike_before_numbers: str
+    #: Comparators that stand right before a number (« au-dessus de 10 kg »), and right after (« 10 kg et plus »).
+    bounds: str
+    bounds_after: str
+    #: Words whose own preposition says nothing (« droit à », "get in touch with").
+    governing: frozenset[str]
+    #: Words that make « a » a verb (« on m'a volé », « a été »); empty where no preposition is spelled like one.
+    before_auxiliary: frozenset[str]
+    after_auxiliary: frozenset[str]
+    #: Words that make the order of a sentence its meaning (« payer puis signer »).
+    sequence: str
+    #: Conjunctions that join, and that leave a choice.
+    joining: frozenset[str]
+    choosing: frozenset[str]
     #: Words that make a weak preposition (« de », « à ») a direction.
     directional: frozenset[str]
     synonyms: str
@@ -127,6 +151,24 @@ def _slips_of(word: str) -> set[str]:
     return (swapped | doubled | dropped) - {word}
 
 
+def _alike(text: str) -> frozenset[frozenset[str]]:
+    """All pairs within each group."""
+    groups = [line.split() for line in text.splitlines() if line.strip()]
+    return frozenset(frozenset((a, b)) for group in groups for a in group for b in group)
+
+
+def _bounds(text: str) -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
+    """First word → the comparators that begin with it, longest first, each with its class."""
+    table: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for (name,), *entries in _groups(text):
+        for entry in entries:
+            table.setdefault(entry[0], []).append((entry, name))
+    return {
+        first: tuple(sorted(rows, key=lambda row: len(row[0]), reverse=True))
+        for first, rows in table.items()
+    }
+
+
 class Lexicon:
     """Compiled tables of one language."""
 
@@ -138,17 +180,38 @@ class Lexicon:
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
         self.imperfect = re.compile(data.imperfect)
+        self.sequence = re.compile(data.sequence)
         self.future = re.compile(data.future)
+        self.third_person = re.compile(data.third_person)
         self.acts = _patterns(data.acts)
         self.past = re.compile(data.past)
         self.present = re.compile(data.present)
         self.markers = {
             word: marker for marker, row in data.markers.items() for word in row.split()
         }
+        self.relations = {
+            word: relation for relation, row in data.relations.items() for word in row.split()
+        }
+        self.alike = _alike(data.alike)
+        self.alike_before_numbers = _alike(data.alike_before_numbers)
+        self.bounds = _bounds(data.bounds)
+        self.bounds_after = _bounds(data.bounds_after)
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        return dict.fromkeys(self.data.mine, "mine") | dict.fromkeys(self.data.yours, "yours")
+        return (
+            dict.fromkeys(self.data.mine, "mine")
+            | dict.fromkeys(self.data.yours, "yours")
+            | dict.fromkeys(self.data.theirs, "theirs")
+            | dict.fromkeys(self.data.others, "others")
+        )
+
+    @cached_property
+    def inert(self) -> frozenset[str]:
+        """Small words that say nothing about the word behind them."""
+        data = self.data
+        telling = {*self.markers, *self.relations, *self.owners}
+        return data.ignored - telling - data.determiners - data.joining - data.choosing
 
     @cached_property
     def phrases(self) -> dict[tuple[str, ...], str]:

@@ -206,6 +206,11 @@ LEXICON_EN = LexiconData(
             r"\bwhat is the minimum age (?:to|for)\b|\bhow old (?:do|must|should) (?:you|i|one|we) (?:have to |need to )?be to\b|\bhow old do (?:you|i) (?:have|need) to be to\b",
             "what age_required ",
         ),
+        (
+            r"\b(every \w+|everyone|everybody|everything|everywhere|all|anything|anyone|nothing|nobody|none) but (?=\w)",
+            r"\1 except ",
+        ),
+        (r"\bone of (?=(?:the|my|your|his|her|our|their|these|those)\b)", "one_of "),
         (r"\bat least\b", "minimum"),
         (r"\bat most\b", "maximum"),
         (
@@ -262,6 +267,8 @@ LEXICON_EN = LexiconData(
     acts=(
         (r"\b(?:i|we) (?!\w* ?if )\w+ (?:\w+ )?you\b", "me>you"),
         (r"\byou (?:please )?\w+ (?:\w+ )?(?:me|us)\b", "you>me"),
+        (r"\b(?:i|we) (?:\w+ )?\w+ (?:him|her|them)\b", "me>it"),
+        (r"\b(?:he|she|they) (?:\w+ )?\w+ (?:me|us)\b", "it>me"),
     ),
     past=r"\b(?:was|were|did|had)\b",
     present=r"\b(?:(?:when|how|where|what) to|is|are|am|do|does|should|must|can|may)\b",
@@ -287,7 +294,10 @@ LEXICON_EN = LexiconData(
     addressees=words("you"),
     mine=words("my our"),
     yours=words("your"),
-    determiners=words("a an the this that these those my your our their its any some each every"),
+    theirs=words("its"),
+    others=words("their"),
+    third_person=r"(?!)",
+    determiners=words("a an the this that these those my your our their its any some"),
     markers={
         Marker.FROM: "from",
         Marker.OF: "of",
@@ -298,6 +308,68 @@ LEXICON_EN = LexiconData(
         Marker.PLACE: "in on at near via within under over through during about",
         Marker.CLAUSE: "if when while because that and or but than as who which where whether",
     },
+    relations={
+        "from": "from",
+        "of": "of",
+        "to": "to into onto towards",
+        "for": "for",
+        "by": "by",
+        "with": "with",
+        "in": "in on at",
+        "near": "near",
+        "through": "via through",
+        "under": "under",
+        "over": "over",
+        "within": "within",
+        "during": "during",
+        "about": "about",
+        "per": "per",
+        "and": "and",
+        "but": "but",
+        "if": "if",
+        "when": "when while",
+        "because": "because",
+    },
+    alike="""
+        none and
+        none but
+        none if when
+        none because
+        none per
+        during when
+        none of for
+        none in
+        none by
+        none to
+        none about
+        of in about
+        in within
+        in during
+        in by with
+        by through
+    """,
+    alike_before_numbers="""
+        none of in for
+        in within
+    """,
+    bounds="""
+        over | over | above | more than | greater than | higher than | older than | longer than | exceeding | exceeds | exceed | beyond | in excess of | upwards of | sign_over
+        under | under | below | less than | fewer than | lower than | smaller than | younger than | shorter than | sign_under
+        min | from | starting at | starting from | sign_min
+        max | up to | until | not exceeding | sign_max
+        about | about | around | approximately | roughly | nearly | almost
+        exact | exactly | precisely
+    """,
+    bounds_after="""
+        min | sign_more | or more | or over | or above | or older | and over | and above | and older | and up | and more
+        max | or less | or fewer | or under | or below | or younger | and under | and below | and younger | and less
+    """,
+    governing=words("touch"),
+    before_auxiliary=frozenset(),
+    after_auxiliary=frozenset(),
+    sequence=r"\b(?:then|afterwards)\b",
+    joining=words("and"),
+    choosing=words("or"),
     directional=words(
         "transfer move flight train ticket travel convert migrate send upgrade downgrade"
     ),
@@ -376,6 +448,7 @@ LEXICON_EN = LexiconData(
         minimum | minimal | min
         maximum | maximal | max
         before | prior
+        until | till
         after | following
         adult | adults | grown up
         increase | raise
@@ -608,7 +681,7 @@ LEXICON_EN = LexiconData(
         connect | disconnect
         """,
     not_slips=words(
-        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their"
+        "cold three quiet wold thing tings abut aboard wile thee thorough though tough goes does their honesty noting tank tanks trough bing ting"
     ),
     linking=words("the a an of my your our it some any"),
     weak=words("obtain available offer cause"),
@@ -622,7 +695,7 @@ LEXICON_EN = LexiconData(
     },
     scope=words(
         "all only first last more less minimum maximum adult child also too even still already again twice both most least "
-        "off out down before after other another"
+        "off out down before after other another one_of"
     ),
     temporal=words(
         "january february march april june july august september october november december monday tuesday wednesday "

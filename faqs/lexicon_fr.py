@@ -182,9 +182,14 @@ LEXICON_FR = LexiconData(
         (r"\bc est qui\b", "qui"),
         (
             r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|aurons|aurez) (?:t )?(je|tu|il|elle|on|nous|vous|ils|elles) droit (?=au |aux |a |de )",
-            r"est ce que \1 obtenir ",
+            r"est ce que \1 obtenir_droit ",
         ),
-        (r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|avoir) droit (?=au |aux |a )", "obtenir "),
+        (
+            r"\b(?:ai|as|a|ont|avons|avez|aurai|aura|auront|avoir) droit (?=au |aux |a )",
+            "obtenir_droit ",
+        ),
+        (r"\bobtenir_droit aux? ", "obtenir le "),
+        (r"\bobtenir_droit (?:a )?", "obtenir "),
         (r"\b(?:a|ont) (?:t )?(il|elle|on|ils|elles) le droit (?:de |d )", r"peut \1 "),
         (r"\b(?:a|ont) le droit (?:de |d )", "peut "),
         (r"\best ce possible d[e ]", "est il possible de "),
@@ -279,6 +284,11 @@ LEXICON_FR = LexiconData(
             r"\bquel(?:le)?s? (?:est|sont|serait) (?:le |la |les )?(?:meilleure?s? )?(?:moyens?|solutions?|methodes?) (?:pour|de|d) ",
             "comment ",
         ),
+        (r"\bsoit (.+?) soit\b", r"\1 ou"),
+        (
+            r"\b(?:l )?une? (?:seule? )?(?:des|de (?=(?:mes|nos|vos|tes|ses|ces)\b))",
+            "un_parmi les ",
+        ),
         (r"\bau moins\b", "minimum"),
         (r"\bau plus\b", "maximum"),
         (r"\ben ligne\b|\bsur internet\b|\bpar internet\b|\bsur le web\b", "en_ligne"),
@@ -359,6 +369,14 @@ LEXICON_FR = LexiconData(
         (r"\bje vous (?=\w)", "me>you"),
         (r"\b(?:vous|tu) (?:me|m|nous) (?=\w)", "you>me"),
         (r"\b(?:ils?|elles?|qui) (?:me|m|nous) (?=\w)", "it>me"),
+        (r"\bje (?:lui|leur) |\bje \w+ quelqu un\b", "me>it"),
+        # « Devoir de l'argent »: before a noun the verb is no obligation.
+        (r"\bje (?:\w+ )?dois (?:de|d|des|du|une?|le|la|les|mon|ma|mes|\d+) ", "me>it"),
+        (r"\b(?:me|m|nous) (?:doit|doivent|devait|devaient|devra|devront)\b", "it>me"),
+        (
+            r"\b(?:peut|doit|va|a|veut|faut|pourrait) (?:t )?(?:ils?|elles?|on) (?:me|m|nous) ",
+            "it>me",
+        ),
         (r"\bmoi qui\b", "me>it"),
     ),
     past=(
@@ -374,7 +392,7 @@ LEXICON_FR = LexiconData(
         vos si est es sont suis sommes etes etre ete etait etaient serait sera seront soit ai as avons avez ont avoir
         aura avait aurait eu puis peut peux peuvent pouvez pouvons pourrait pourrais pouvoir dois doit doivent devez devons devoir
         devrais devrait faut faudrait falloir fait faire fais font faites va vais vont aller vas pour par dans sur sous chez avec vers
-        entre lors pendant afin comme donc or car mais alors ainsi tres bien vraiment juste simplement
+        entre lors pendant durant afin comme donc or car mais alors ainsi tres bien vraiment juste simplement
         exactement actuellement concretement generalement normalement habituellement normal procedure procedures demarche
         demarches marche suivre etape etapes formalite formalites effectuer accomplir entreprendre proceder necessaire necessaires
         possible obligatoire obligatoires voudrais veux veut souhaite souhaiterais aimerais besoin vouloir souhaiter
@@ -395,6 +413,13 @@ LEXICON_FR = LexiconData(
     addressees=words("vous tu"),
     mine=words("mon ma mes notre nos"),
     yours=words("votre vos ton ta tes"),
+    theirs=words("son sa ses"),
+    others=words("leur leurs"),
+    third_person=(
+        r"\b(?=ils?\b|elles?\b)(?<!\bfaut )(?<!\bvaut )(?<!\by a t )(?<!\bexiste t )(?<!\bagit )(?<!\breste t )(?<!\bsuffit )(?<!\bconvient )"
+        r"(?<!\bfaudra t )(?<!\bfaudrait )(?<!\bqu )(?<!\bs )(?<!^)"
+        r"(?:il(?! faut| y a| est | existe| vaut| reste| suffit| convient| s agit| possible| obligatoire| interdit| permis| necessaire| normal| legal| utile| autorise)|elle|ils|elles)\b"
+    ),
     determiners=words(
         "le la les l un une des du au aux mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce cet cette ces d"
     ),
@@ -406,9 +431,74 @@ LEXICON_FR = LexiconData(
         Marker.FOR: "pour",
         Marker.BY: "par",
         Marker.WITH: "avec",
-        Marker.PLACE: "dans en sur sous chez pres lors pendant entre",
+        Marker.PLACE: "dans en sur sous chez pres lors pendant durant entre des_le",
         Marker.CLAUSE: "si quand lorsque afin que qu et ou mais qui dont",
     },
+    relations={
+        "of": "de d du des",
+        "at": "a au aux aupres",
+        "for": "pour",
+        "by": "par",
+        "with": "avec",
+        "into": "dans",
+        "in": "en",
+        "on": "sur",
+        "under": "sous",
+        "home": "chez",
+        "near": "pres",
+        "during": "pendant lors durant",
+        "between": "entre",
+        "towards": "vers destination",
+        "since": "depuis provenance",
+        "until": "jusqu",
+        "from": "des_le",
+        "according": "selon suivant",
+        "and": "et",
+        "but": "mais",
+        "if": "si",
+        "when": "quand lorsque lorsqu",
+        "because": "parce car puisque",
+    },
+    alike="""
+        none and
+        none but
+        none if when
+        none because
+        during when
+        none of for
+        none in into on
+        none by
+        none during
+        of on in into
+        at in into on
+        at home
+        by with in
+        during in
+    """,
+    alike_before_numbers="""
+        none of at for in
+        none during
+    """,
+    bounds="""
+        over | plus de | plus d | au dessus | superieur a | superieure a | superieurs a | superieures a | au dela | depassant | depasse | depassent | excedant | excede | excedent | sign_over
+        under | moins de | moins d | au dessous | en dessous | inferieur a | inferieure a | inferieurs a | inferieures a | en deca | sous | sign_under
+        min | des_le | a partir | a compter | superieur ou egal a | superieure ou egale a | sign_min
+        max | jusqu | jusqu a | jusqu au | jusqu aux | jusqu en | inferieur ou egal a | inferieure ou egale a | sign_max
+        about | environ | presque | quasi | quasiment | autour | approximativement | a peu pres | pres
+        exact | exactement | precisement
+    """,
+    bounds_after="""
+        min | sign_more | et plus | ou plus | et au dela | et au dessus
+        max | et moins | ou moins | et au dessous | et en dessous
+        exact | pile | exactement
+        about | environ | approximativement | a peu pres
+    """,
+    governing=words("droit"),
+    before_auxiliary=words("m t s l y n qui"),
+    after_auxiliary=words("ete eu pu t"),
+    sequence=r"\b(?:puis(?! je| t )|ensuite)\b",
+    joining=words("et"),
+    choosing=words("ou"),
     directional=words(
         """
         virer virement transferer transfert passer passage migrer migration vol train trajet voyage voyager billet
@@ -772,6 +862,7 @@ LEXICON_FR = LexiconData(
         interieur | exterieur
         haut | bas
         jour | nuit
+        dessus | dessous
         matin | soir
         locataire | proprietaire
         salarie | employeur
@@ -847,13 +938,16 @@ LEXICON_FR = LexiconData(
         Kind.WHO: words("personne"),
     },
     scope=words(
-        "tous certains seulement aussi plus moins minimum maximum premier dernier adulte enfant encore deja meme autre jamais mineur"
+        "tous certains seulement aussi plus moins minimum maximum premier dernier adulte enfant encore deja meme autre jamais mineur un_parmi"
     ),
     temporal=words(
         "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre lundi mardi mercredi jeudi "
         "vendredi samedi dimanche demain hier aujourdhui matin soir nuit ete hiver printemps automne"
     ),
-    not_slips=words("pedant mache enter marie maire fair dans donc cour court mont sot sort"),
+    not_slips=words(
+        "pedant mache enter marie maire fair dans donc cour court mont sot sort etat etats guerre guerres note notes noter "
+        "gere gerent faits devait devais commet combine veillez puise pourri pisse"
+    ),
     linking=words("de d du des la le l les au aux a en et"),
     weak=words("obtenir avoir remplir disposer posseder disponible figurer apparaitre"),
     lookalikes=words(
@@ -862,6 +956,6 @@ LEXICON_FR = LexiconData(
         "poison poisson desert dessert cousin coussin base basse ruse russe baiser baisser conte compte comte signe singe "
         "maire marie mairie salaire salarie marin martin poste posture loyer loyal vision version parti partie mission "
         "emission omission admission demission remission cotisation "
-        "acception acceptation inclinaison inclination attention intention"
+        "dessus dessous acception acceptation inclinaison inclination attention intention"
     ),
 )

@@ -113,6 +113,7 @@ _FRACTIONS = (
     (re.compile(r"\bla moitie (?=d[eu' ])|\bhalf (?:of )?(?=my|the|his|her|our)"), "50 % "),
     (re.compile(r"\b(?:la )?quinzaine(?: de)? jours\b"), "15 jours"),
 )
+_DIGIT = re.compile(r"\d")
 _MONTH_YEAR = re.compile(r"(?<![\d/])(0?[1-9]|1[0-2])/((?:19|20)\d\d)\b")
 _ISO_DATE = re.compile(r"\b((?:19|20)\d\d)-(0[1-9]|1[0-2])-([0-2]\d|3[01])\b")
 _GROUPED = re.compile(r"(?<![\w.,])(\d{1,3})((?:[ \u00a0\u202f.,]\d{3})+)(?![\d])(?!,\d)")
@@ -155,14 +156,16 @@ def prepare(text: str) -> str:
     """Make numbers one token each: thousands joined, units split off, dates and codes in one form."""
     for pattern, replacement in _FRACTIONS:
         text = pattern.sub(replacement, text)
-    text = _ISO_DATE.sub(r"\3/\2/\1", text)
-    text = _DATE.sub(_spelled_date, text)
-    text = _MONTH_YEAR.sub(lambda m: f"{list(_MONTHS)[int(m[1]) - 1]} {m[2]}", text)
-    text = _GROUPED.sub(lambda m: m[1] + re.sub(r"\D", "", m[2]), text)
-    text = _CLOCK.sub(_hours, text)
+    if _DIGIT.search(text):
+        text = _ISO_DATE.sub(r"\3/\2/\1", text)
+        text = _DATE.sub(_spelled_date, text)
+        text = _MONTH_YEAR.sub(lambda m: f"{list(_MONTHS)[int(m[1]) - 1]} {m[2]}", text)
+        text = _GROUPED.sub(lambda m: m[1] + re.sub(r"\D", "", m[2]), text)
+        text = _CLOCK.sub(_hours, text)
     text = _SPOKEN.sub(lambda m: "12 h" if m[1] in ("midi", "noon", "midday") else "0 h", text)
-    text = _CODE.sub(lambda m: f"{m[1]}{m[2]}" if m[1] else re.sub(r"[-_]", "", m[0]), text)
-    text = _GLUED.sub(lambda m: f"{m[1] or m[2] or m[3]} ", text)
+    if _DIGIT.search(text):
+        text = _CODE.sub(lambda m: f"{m[1]}{m[2]}" if m[1] else re.sub(r"[-_]", "", m[0]), text)
+        text = _GLUED.sub(lambda m: f"{m[1] or m[2] or m[3]} ", text)
     return text.replace("pour cent", "%").replace("per cent", "%")
 
 
@@ -208,10 +211,19 @@ def _ordinal(items: list[str], start: int) -> tuple[int, Quantity] | None:
 
 def _month(items: list[str], start: int) -> tuple[int, Quantity] | None:
     month = _MONTHS.get(items[start])
-    # "may" is a verb unless a number stands beside it.
-    if month is None or (items[start] == "may" and not _beside_number(items, start)):
+    # "may" is a verb unless a number or a preposition stands beside it.
+    if month is None or (
+        items[start] == "may"
+        and not _beside_number(items, start)
+        and not (start and items[start - 1] in _BEFORE_MAY)
+    ):
         return None
     return start + 1, Quantity("date", month, "month-name", month, items[start])
+
+
+_BEFORE_MAY = frozenset(
+    "in by of until till since from before after during next last this every early late mid".split()
+)
 
 
 def _beside_number(items: list[str], position: int) -> bool:

@@ -16,7 +16,8 @@ from faqs.quantities import Quantity, prepare, quantities, tokens
 
 _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
-_MAX_CHARACTERS = 2_000
+#: Longer texts are not compared: what stands beyond would be ignored.
+MAX_CHARACTERS = 2_000
 _PUNCTUATION = frozenset(",:;.?!")
 _CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = (
@@ -55,6 +56,19 @@ _INVERSION = re.compile(
 )
 #: Without its accent « où » would read as « ou ».
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
+#: Without its accent « dès » would read as « des ».
+_AS_FROM = re.compile(r"\bdès(?! (?:que|lors|quel|quand|qu['’]))\b", re.IGNORECASE)
+_SIGN = re.compile(r"[<>≤≥⩽⩾+#−–-]")
+_COMPARISONS = (
+    (re.compile(r"(?:>=|≥|⩾) ?(?=[€$£]? ?\d)"), " sign_min "),
+    (re.compile(r"(?:<=|≤|⩽) ?(?=[€$£]? ?\d)"), " sign_max "),
+    (re.compile(r"> ?(?=[€$£]? ?\d)"), " sign_over "),
+    (re.compile(r"< ?(?=[€$£]? ?\d)"), " sign_under "),
+    (re.compile(r"(?<!\S)\+ (?:de |d')(?=\d)"), "sign_over "),
+    (re.compile(r"(?<!\S)[-−–] (?:de |d')(?=\d)"), "sign_under "),
+    (re.compile(r"(?<= et )\+(?= |$|[?.,;])"), "plus"),
+    (re.compile(r"(?<=\d) ?\+(?![\w ]*\d)"), " sign_more "),
+)
 _GLOSS = re.compile(r"\b([A-Z]{3,8}) \(([^()]+)\)")
 #: Only their capitals tell bits from bytes, and a terabyte from the word "to".
 _DATA_UNITS = re.compile(r"(\d) ?(Kb|Mb|Gb|Tb|kb|To|TB)(?:it|its|ps)?(?![A-Za-z])")
@@ -81,6 +95,12 @@ class Item:
     quantity: Quantity | None = None
     #: "my" and « mon » against "your" and « votre ».
     owner: str = ""
+    #: What the preposition before it says, `none` without one.
+    relation: str = "none"
+    #: `and` or `or`, when it is joined to what stands before.
+    joined: str = ""
+    #: `over`, `min` and so on: the comparator beside a quantity is part of the quantity.
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,8 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str = ""
     is_passive: bool = False
+    #: What comes first and what comes next is said in so many words.
+    is_sequence: bool = False
     #: « vous », "you": whose things « vos » and "your" are is then open.
     addresses: bool = False
 
@@ -124,7 +146,7 @@ def read_pair(first: str, second: str) -> tuple[Reading, Reading]:
 @lru_cache(maxsize=4096)
 def read_question(text: str, language: str) -> Reading:
     lexicon = _LEXICONS[language]
-    text = unicodedata.normalize("NFKC", text[:_MAX_CHARACTERS]).replace("’", "'").replace("ʼ", "'")
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
     text = _without_gloss(text)
     names = _names(text, lexicon)
     plain = _plain(text, language, lexicon)
@@ -142,9 +164,10 @@ def read_question(text: str, language: str) -> Reading:
         items=tuple(item for _, item in items),
         negations=negations,
         negated=negated,
-        person=_person(words, lexicon),
+        person=_person(words, plain, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
+        is_sequence=bool(lexicon.sequence.search(plain)),
         addresses=not lexicon.data.addressees.isdisjoint(words),
     )
 
@@ -158,7 +181,11 @@ def _fold(text: str) -> str:
 
 def _signs(text: str) -> str:
     """Signs that carry meaning beside a digit or a letter, in words."""
+    if not _SIGN.search(text):
+        return text
     text = text.replace("c++", "cplusplus").replace("c#", "csharp").replace("f#", "fsharp")
+    for pattern, replacement in _COMPARISONS:
+        text = pattern.sub(replacement, text)
     text = re.sub(r"(?<![\w.,])[-−](?=\d)", " minus_sign ", text)
     return re.sub(r"(?<=\d) ?\+ ?(?=\d)", " plus_sign ", text)
 
@@ -189,6 +216,7 @@ def _without_gloss(text: str) -> str:
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
     if language == "fr":
+        text = _AS_FROM.sub("des_le", text)
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
     text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
@@ -242,15 +270,17 @@ def _tense(plain: str, lexicon: Lexicon) -> str:
     return "present" if lexicon.present.search(plain) else ""
 
 
-def _person(words: list[str], lexicon: Lexicon) -> str:
-    """Whether the asker acts or undergoes; empty when both, neither, or the other party is addressed."""
+def _person(words: list[str], plain: str, lexicon: Lexicon) -> str:
+    """Whether the asker acts or undergoes, or someone else acts; empty when both, neither, or the reader is addressed."""
     found = set(words)
     data = lexicon.data
     if found & data.addressees:
         return ""
     if found & data.subjects:
         return "subject"
-    return "object" if found & data.objects else ""
+    if found & data.objects:
+        return "object"
+    return "other" if lexicon.third_person.search(plain) else ""
 
 
 def _items(
@@ -262,16 +292,25 @@ def _items(
     items: list[tuple[int, Item]] = []
     before = _Before(starts_clause=True, opens=True)
     position = 0
+    where = _interrogative_where(words, kind, lexicon)
     while position < len(words):
         start = position
+        if bound := _bound_before(words, start, spans, lexicon):
+            position, before = bound[0], replace(before, bound=bound[1], opens=True)
+            continue
         if start in spans:
             position, quantity = spans[start]
             concept = f"#{quantity.unit}:{quantity.value:g}"
+            position, before = _bound_after(words, position, before, lexicon)
             items.append((start, before.item(concept, quantity.text, quantity=quantity)))
         else:
             position, concept = _concept(words, start, spans, names, lexicon)
             if not concept:
+                if _is_auxiliary(words, start, lexicon):
+                    continue
                 before = before.after(words[start], lexicon)
+                if start == where:
+                    before = replace(before, joined="")
                 continue
             if concept in lexicon.counters and (position in spans or _is_code(words, position)):
                 continue
@@ -279,8 +318,60 @@ def _items(
                 text = " ".join(words[start:position])
                 named = not names.isdisjoint(words[start:position])
                 items.append((start, before.item(concept, text, is_name=named)))
-        before = _Before()
+        before = _GOVERNED if words[position - 1] in lexicon.data.governing else _NOTHING
     return items
+
+
+def _is_auxiliary(words: list[str], position: int, lexicon: Lexicon) -> bool:
+    """« On m'a volé »: without its accent « à » reads like « a »."""
+    if words[position] != "a":
+        return False
+    before, after = words[max(position - 1, 0) : position], words[position + 1 : position + 2]
+    data = lexicon.data
+    return not data.before_auxiliary.isdisjoint(before) or not data.after_auxiliary.isdisjoint(
+        after
+    )
+
+
+_COUNTED = frozenset("de d du des l la le les un une of the a an than".split())
+
+
+def _bound_before(
+    words: list[str],
+    start: int,
+    spans: dict[int, tuple[int, Quantity]],
+    lexicon: Lexicon,
+) -> tuple[int, str] | None:
+    """A comparator with a quantity right behind it: where the quantity starts, and the comparator's class."""
+    for entry, name in lexicon.bounds.get(words[start], ()):
+        end = start + len(entry)
+        if tuple(words[start:end]) != entry:
+            continue
+        for position in range(end, min(end + 3, len(words))):
+            if position in spans:
+                return position, name
+            if words[position] not in _COUNTED:
+                break
+    return None
+
+
+def _bound_after(
+    words: list[str], position: int, before: "_Before", lexicon: Lexicon
+) -> tuple[int, "_Before"]:
+    if position < len(words):
+        for entry, name in lexicon.bounds_after.get(words[position], ()):
+            end = position + len(entry)
+            if tuple(words[position:end]) == entry and words[end : end + 1] not in (["de"], ["d"]):
+                return end, replace(before, bound=name)
+    return position, before
+
+
+def _interrogative_where(words: list[str], kind: Kind, lexicon: Lexicon) -> int:
+    """Where « ou » stands for « où »; -1 when it does nowhere."""
+    if not lexicon.data.has_inversion or "ou" not in words:
+        return -1
+    first = words.index("ou")
+    return first if first == 0 or kind is Kind.WHERE else -1
 
 
 def _is_code(words: list[str], position: int) -> bool:
@@ -297,16 +388,38 @@ class _Before:
     starts_clause: bool = False
     is_noun: bool = False
     owner: str = ""
+    relation: str = "none"
+    joined: str = ""
+    bound: str = ""
+    governed: bool = False
 
     def after(self, word: str, lexicon: Lexicon) -> "_Before":
+        data = lexicon.data
         if word in _PUNCTUATION:
             return _Before(opens=True, starts_clause=True)
-        is_noun = self.is_noun or word in lexicon.data.determiners
-        owner = lexicon.owners.get(word, self.owner)
+        if word in lexicon.inert:
+            return self
         marker = lexicon.markers.get(word)
-        if marker is None:
-            return replace(self, is_noun=is_noun, owner=owner)
-        return _Before(marker, True, self.starts_clause, is_noun, owner)
+        return replace(
+            self,
+            marker=marker or self.marker,
+            opens=self.opens or marker is not None,
+            is_noun=self.is_noun or word in data.determiners,
+            owner=lexicon.owners.get(word, self.owner),
+            relation=self._relation(word, lexicon),
+            joined="or"
+            if word in data.choosing
+            else "and"
+            if word in data.joining
+            else self.joined,
+        )
+
+    def _relation(self, word: str, lexicon: Lexicon) -> str:
+        """« jusqu'à », « près de »: the weaker word behind only completes it."""
+        relation = None if self.governed else lexicon.relations.get(word)
+        if relation is None or (relation in _COMPLETING and self.relation not in _WEAK_RELATIONS):
+            return self.relation
+        return relation
 
     def item(
         self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None
@@ -321,7 +434,17 @@ class _Before:
             is_name=is_name,
             quantity=quantity,
             owner=self.owner,
+            relation=self.relation,
+            joined=self.joined,
+            bound=self.bound if quantity else "",
         )
+
+
+_NOTHING, _GOVERNED = _Before(), _Before(governed=True)
+_COMPLETING = frozenset(("of", "at", "in"))
+_WEAK_RELATIONS = frozenset(
+    ("none", "of", "in", "for", "by", "and", "but", "if", "when", "because")
+)
 
 
 def _concept(

@@ -46,6 +46,15 @@ PAIR_FILES = {
     "en_dev": ROOT / "tests" / "pairs" / "en_dev.jsonl",
     "fr_heldout": ROOT / "tests" / "pairs" / "fr_heldout.jsonl",
     "en_heldout": ROOT / "tests" / "pairs" / "en_heldout.jsonl",
+    **{
+        name: ROOT / "tests" / "pairs" / f"{name}.jsonl"
+        for name in (
+            "fr_operators_dev",
+            "en_operators_dev",
+            "fr_operators_heldout",
+            "en_operators_heldout",
+        )
+    },
 }
 PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
 GUARD_STEPS = tuple(round(0.05 + step / 200, 3) for step in range(190))
