@@ -27,6 +27,8 @@ CELERY_BROKER_URL = "memory://"
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
 CELERY_TASK_ALWAYS_EAGER = True
 DATABASE_THREAD_SENSITIVE = True
+# A test's settings and patches reach the parsers; `tests/integration/knowledge/test_isolation.py` switches it on.
+PARSE_ISOLATED = False
 WHITENOISE_USE_FINDERS = False
 WHITENOISE_AUTOREFRESH = True
 _QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"
