@@ -1,4 +1,4 @@
-"""Application configuration of `chat`."""
+"""Application configuration of `chat`: gives the previews of a rebuild their real questions."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -7,3 +7,9 @@ from django.utils.translation import gettext_lazy as _
 class ChatConfig(AppConfig):
     name = "chat"
     verbose_name = _("Conversations")
+
+    def ready(self) -> None:
+        from chat.quality.recent import recent_questions
+        from knowledge.indexing.preview import register_question_source
+
+        register_question_source(recent_questions)

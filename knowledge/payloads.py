@@ -5,6 +5,7 @@ The only file that knows payload field names. They are exactly those of seed 001
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -162,6 +163,11 @@ def category_filter(names: list[str]) -> PayloadFilter | None:
         return None
     keys = ("category", "chunk_category")
     return PayloadFilter(any_of=tuple(Condition(key, name) for name in names for key in keys))
+
+
+def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
+    """Match the points of these documents, in both formats."""
+    return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
 
 
 def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:

@@ -112,10 +112,14 @@ def search(
     limit: int,
     min_score: float | None = None,
     categories: Sequence[str] = (),
+    collection: str = "",
 ) -> SearchResult:
-    """The nearest points of an agent's index. Raises `CollectionMissingError`, `EmbeddingMismatchError`."""
+    """The nearest points of an agent's index. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+
+    `collection` names a generation that is not in service, to look at what it would find.
+    """
     hits = vector_store().query(
-        collection_alias(agent_slug, method),
+        collection or collection_alias(agent_slug, method),
         vector,
         recipe=recipe,
         limit=limit * POINTS_PER_PASSAGE,
@@ -126,7 +130,7 @@ def search(
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk still exists and still belongs to the agent; give legacy hits their chunk."""
+    """Keep the hits whose chunk is still there, in use and the agent's; give legacy hits their chunk."""
     by_id, by_rank = _existing_chunks(result.hits, agent_id)
     kept = []
     for hit in result.hits:
@@ -151,9 +155,9 @@ def _existing_chunks(
             index__in={hit.chunk_index for hit in legacy},
         )
     rows = list(
-        Chunk.objects.filter(named, document__agent_id=agent_id).values_list(
-            "pk", "document_id", "index", "units_origin"
-        )
+        Chunk.objects.served()
+        .filter(named, document__agent_id=agent_id)
+        .values_list("pk", "document_id", "index", "units_origin")
     )
     has_questions: dict[int | None, bool] = {
         pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows

@@ -2,7 +2,7 @@
 
 A new collection is filled from the documents and every registered source, its count is checked, and the alias moves
 in one call: readers see the old index or the new one, never half of either. Vectors of the current generation are
-reused where their text and recipe are the same. Two generations are kept, the current and the previous.
+reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.generations import generations, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_agent
-from knowledge.models import Chunk
+from knowledge.indexing.sources import plan_agent, plan_document
+from knowledge.indexing.sync import fingerprint, note_indexed
+from knowledge.models import Chunk, DocumentStatus
 from knowledge.payloads import same_payload
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
@@ -39,7 +40,7 @@ def fill_generation(
     generation: str,
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
-    """Fill `generation`, verify it and move the alias to it. Run again after a crash, it completes what is missing."""
+    """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
     store, model = vector_store(), embedder()
     store.ensure(generation, model.recipe)
     writer = PointWriter(
@@ -50,9 +51,25 @@ def fill_generation(
     )
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
-    store.point_alias(collection_alias(agent.slug, method), generation)
-    _drop_older(store, agent, method)
     return _report(agent, generation, planned, writer)
+
+
+def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
+    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped."""
+    store, alias = vector_store(), collection_alias(agent.slug, method)
+    before = store.resolve_alias(alias)
+    store.point_alias(alias, generation)
+    _note_documents(agent, method)
+    for name in generations(store, agent, method):
+        if name < generation and name != before:
+            store.drop(name)
+
+
+def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
+    """Drop a generation that readers do not use."""
+    store = vector_store()
+    if store.resolve_alias(collection_alias(agent.slug, method)) != generation:
+        store.drop(generation)
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
@@ -122,11 +139,20 @@ def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Emb
     return [current]
 
 
-def _drop_older(store: VectorStore, agent: Agent, method: IndexingMethod) -> None:
-    current = store.resolve_alias(collection_alias(agent.slug, method))
-    older = [name for name in generations(store, agent, method) if name < (current or "")]
-    for name in older[:-1]:
-        store.drop(name)
+def _note_documents(agent: Agent, method: IndexingMethod) -> None:
+    """The documents' points are up to date: what changed since they were planned is found by comparing again."""
+    store, alias = vector_store(), collection_alias(agent.slug, method)
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
+    fingerprints = {}
+    for document in documents:
+        planned = list(plan_document(document, method))
+        stored = store.fetch(alias, [point.id for point in planned])
+        if all(
+            point.id in stored and same_payload(stored[point.id].payload, point.payload)
+            for point in planned
+        ):
+            fingerprints[document.pk] = fingerprint(planned)
+    note_indexed([d for d in documents if d.pk in fingerprints], method, fingerprints)
 
 
 def _report(

@@ -32,8 +32,8 @@ def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one document's chunks, in order."""
-    chunks = document.chunks.select_related("category").order_by("index")
+    """The points of one document's chunks that are in use, in order."""
+    chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
         yield from plan_chunk(document, chunk, method)
 

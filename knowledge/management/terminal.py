@@ -12,14 +12,33 @@ from tqdm import tqdm
 from agents.exceptions import ApplicationError
 from agents.models import Agent, Deployment
 from knowledge.indexing.report import OnProgress
+from knowledge.models import BuildPhase
+
+_PHASE_NAMES = {
+    BuildPhase.READING: "reading",
+    BuildPhase.QUESTIONS: "questions",
+    BuildPhase.VECTORS: "vectors",
+}
+_PHASE_UNITS = {
+    BuildPhase.READING: "document",
+    BuildPhase.QUESTIONS: "passage",
+    BuildPhase.VECTORS: "point",
+}
 
 
 @contextmanager
 def progress_bar(unit: str) -> Iterator[OnProgress]:
-    """A bar that follows (done, total)."""
+    """A bar that follows (done, total), from zero again in each phase: documents, questions, points."""
     with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True) as bar:
+        shown: BuildPhase | None = None
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+            nonlocal shown
+            if phase is not shown:
+                shown = phase
+                bar.set_description(_PHASE_NAMES[phase], refresh=False)
+                bar.unit = _PHASE_UNITS[phase]
+                bar.reset(total)
             if bar.total != total:
                 bar.total = total
                 bar.refresh()
@@ -69,6 +88,12 @@ def print_report(stdout: TextIO | Any, report: Mapping[str, Any]) -> None:
         "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "
         "{model_calls} model calls, {seconds} s".format(**report)
     )
+    if report["model_calls"]:
+        stdout.write(
+            "  {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept".format(
+                **report
+            )
+        )
     for kind in ("skipped", "failed"):
         for row in report[kind]:
             stdout.write(f"  {kind}: {row['item']}: {row['reason']}")

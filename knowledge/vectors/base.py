@@ -135,6 +135,10 @@ class VectorStore(ABC):
     def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None: ...
 
     @abstractmethod
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        """The ids of the matching points, in no order."""
+
+    @abstractmethod
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int: ...
 
     @abstractmethod

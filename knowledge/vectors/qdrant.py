@@ -50,6 +50,9 @@ _WRITE_BATCH = 256
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
+#: Ids alone are small.
+_IDS_AT_ONCE = 5_000
+
 
 class QdrantVectorStore(VectorStore):
     def __init__(
@@ -136,6 +139,28 @@ class QdrantVectorStore(VectorStore):
 
         kept = _filter(payload_filter) or models.Filter()
         self._remove(collection, models.FilterSelector(filter=kept))
+
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        kept = _filter(payload_filter)
+        found: list[str] = []
+        offset: Any = None
+        while True:
+            after = offset
+
+            def ask(client: "QdrantClient", at: Any = after) -> "tuple[list[models.Record], Any]":
+                return client.scroll(
+                    self._name(collection),
+                    scroll_filter=kept,
+                    limit=_IDS_AT_ONCE,
+                    offset=at,
+                    with_payload=False,
+                    with_vectors=False,
+                )
+
+            records, offset = self._call(ask)
+            found += [str(record.id) for record in records]
+            if offset is None:
+                return found
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         counted = self._call(

@@ -153,6 +153,7 @@ def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> No
         lambda: store.delete("none", [ident(1)]),
         lambda: store.delete("none", []),
         lambda: store.delete_where("none", kept),
+        lambda: store.ids_where("none", kept),
         lambda: store.count("none"),
         lambda: store.count("none", kept),
         lambda: store.info("none"),
@@ -320,6 +321,12 @@ def test_delete_where_with_an_empty_filter_empties_the_collection(filled: Vector
 
 
 # Reading.
+
+
+def test_ids_of_matching_points_are_told(filled: VectorStore) -> None:
+    tame = PayloadFilter(all_of=(Condition("tame", True),))
+    assert sorted(filled.ids_where("animals", tame)) == sorted([ident(1), ident(3)])
+    assert len(filled.ids_where("animals", PayloadFilter())) == filled.count("animals")
 
 
 def test_query_gives_payloads_and_cosines_best_first(filled: VectorStore) -> None:

@@ -1,0 +1,259 @@
+"""Rows to points: what an agent's documents say now, written to every index in use, and nothing else left there.
+
+Every write leaves the document's fingerprint behind, by method. A document whose rows no longer give that fingerprint is
+stale, however they were changed: that is how bulk updates and scripts, which send no signal, are noticed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from django.utils import timezone
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import embedder
+from knowledge.exceptions import (
+    EmbeddingInputError,
+    EmbeddingUnavailableError,
+    VectorStoreUnavailableError,
+)
+from knowledge.indexing.generations import current_generation, generations
+from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sources import plan_chunk, plan_document
+from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
+from knowledge.payloads import of_documents
+from knowledge.search import collection_alias
+from knowledge.vectors.base import VectorStore, vector_store
+
+#: Receives how many points of a group are done.
+OnPart = Callable[[int], None]
+#: Documents are written and marked as indexed in groups of about this many points.
+GROUP_POINTS = 1_024
+#: Groups that may fail one after the other before the rest is given up: a store that is down fails each slowly.
+_FAILURES_IN_A_ROW = 2
+#: Times that a write follows an alias which was moved meanwhile.
+_MAX_MOVES = 3
+
+
+def write_documents(
+    *,
+    agent: Agent,
+    documents: Sequence[Document],
+    report: IndexReport,
+    on_progress: OnProgress = no_progress,
+) -> list[Document]:
+    """Bring the points of `documents` up to date in every method in use; returns those that were written.
+
+    A group that fails for a reason that may pass is told in the report, and the next is tried.
+    """
+    methods = sorted(agent.methods_in_use())
+    sizes = {document.pk: _size(document, methods) for document in documents}
+    total, done, failures = sum(sizes.values()), 0, 0
+    written: list[Document] = []
+    on_progress(0, total, BuildPhase.VECTORS)
+    for group in _groups(documents, sizes):
+        size = sum(sizes[document.pk] for document in group)
+
+        def advance(part: int, at: int = done, most: int = size) -> None:
+            on_progress(at + min(part, most), total, BuildPhase.VECTORS)
+
+        try:
+            if failures >= _FAILURES_IN_A_ROW:
+                raise VectorStoreUnavailableError("Given up after failures in a row.")
+            _write_group(agent, group, methods, report, advance)
+        except (VectorStoreUnavailableError, EmbeddingUnavailableError) as error:
+            failures += 1
+            for document in group:
+                refuse(document, str(error.public_message), report, may_pass=True)
+        except EmbeddingInputError:
+            written += _write_alone(agent, group, methods, report)
+        else:
+            failures = 0
+            written += group
+        done += size
+        on_progress(done, total, BuildPhase.VECTORS)
+    return written
+
+
+def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
+    """Mark a document as failed, with the reason on its row and in the report."""
+    document.status, document.error = DocumentStatus.FAILED, reason
+    document.save(update_fields=["status", "error"])
+    report.fail(document.name, reason, may_pass=may_pass)
+
+
+def stale_documents(agent: Agent) -> list[int]:
+    """Indexed documents whose points no longer say what their rows say, in a method in use."""
+    methods = sorted(agent.methods_in_use())
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
+    return [
+        document.pk
+        for document in documents.order_by("pk").iterator(chunk_size=500)
+        if any(
+            document.indexed_state.get(method.value) != fingerprint(plan_document(document, method))
+            for method in methods
+        )
+    ]
+
+
+def fingerprint(planned: Iterable[PlannedPoint]) -> str:
+    digest = hashlib.sha256()
+    for point in planned:
+        payload = {**point.payload, "indexed_at": None}
+        digest.update(f"{point.id}{json.dumps(payload, sort_keys=True)}".encode())
+    return digest.hexdigest()
+
+
+def note_indexed(
+    documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]
+) -> None:
+    """Remember what the points of `method` were made of."""
+    changed = []
+    for document in documents:
+        if document.indexed_state.get(method.value) != fingerprints[document.pk]:
+            document.indexed_state = {
+                **document.indexed_state,
+                method.value: fingerprints[document.pk],
+            }
+            changed.append(document)
+    Document.objects.bulk_update(changed, ["indexed_state"], batch_size=500)
+
+
+def point_ids(chunks: Iterable[Chunk]) -> list[str]:
+    """The ids of every point that these chunks own, in both methods."""
+    return [
+        point.id
+        for chunk in chunks
+        for method in IndexingMethod
+        for point in plan_chunk(chunk.document, chunk, method)
+    ]
+
+
+def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
+    """Delete points from every current index of the agent."""
+    store = vector_store()
+    for method in IndexingMethod:
+        alias = collection_alias(agent_slug, method)
+        for _attempt in range(_MAX_MOVES):
+            current = store.resolve_alias(alias)
+            if current is None:
+                break
+            store.delete(current, ids)
+            if store.resolve_alias(alias) == current:
+                break
+
+
+def drop_indexes(*, agent_slug: str) -> None:
+    """Drop every generation of an agent that was deleted."""
+    store = vector_store()
+    for method in IndexingMethod:
+        for name in generations(store, Agent(slug=agent_slug), method):
+            store.drop(name)
+
+
+class _Advance:
+    """Adds up the points of several writes into one count."""
+
+    def __init__(self, report: OnPart) -> None:
+        self._report = report
+        self._before = 0
+
+    def __call__(self, done: int, _total: int, _phase: BuildPhase = BuildPhase.VECTORS) -> None:
+        self._report(self._before + done)
+
+    def close(self, points: int) -> None:
+        self._before += points
+
+
+def _write_group(
+    agent: Agent,
+    documents: Sequence[Document],
+    methods: Sequence[IndexingMethod],
+    report: IndexReport,
+    advance: OnPart,
+) -> None:
+    progress = _Advance(advance)
+    for method in methods:
+        planned = {document.pk: list(plan_document(document, method)) for document in documents}
+        points = [point for each in planned.values() for point in each]
+        _write_where_readers_look(agent, method, documents, points, report, progress)
+        progress.close(len(points))
+        note_indexed(documents, method, {pk: fingerprint(each) for pk, each in planned.items()})
+    Document.objects.filter(pk__in=[document.pk for document in documents]).update(
+        status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now()
+    )
+
+
+def _write_where_readers_look(
+    agent: Agent,
+    method: IndexingMethod,
+    documents: Sequence[Document],
+    points: Sequence[PlannedPoint],
+    report: IndexReport,
+    on_progress: OnProgress,
+) -> None:
+    """Write into the current generation, and again where a rebuild moved the alias meanwhile."""
+    model, store = embedder(), vector_store()
+    for attempt in range(_MAX_MOVES):
+        collection = current_generation(store, agent, method, model.recipe)
+        writer = PointWriter(store=store, collection=collection, embedder=model)
+        writer.write(points, total=len(points), on_progress=on_progress)
+        _remove_strays(store, collection, documents, {point.id for point in points})
+        report.embedded += writer.counts.embedded
+        report.reused += writer.counts.reused if not attempt else 0
+        if store.resolve_alias(collection_alias(agent.slug, method)) == collection:
+            break
+    report.points += len(points)
+
+
+def _remove_strays(
+    store: VectorStore, collection: str, documents: Sequence[Document], wanted: set[str]
+) -> None:
+    """Remove points of these documents that no row stands for any more: fewer questions, a chunk switched off."""
+    if not documents:
+        return
+    found = store.ids_where(collection, of_documents([document.pk for document in documents]))
+    if strays := [point_id for point_id in found if point_id not in wanted]:
+        store.delete(collection, strays)
+
+
+def _write_alone(
+    agent: Agent,
+    documents: Sequence[Document],
+    methods: Sequence[IndexingMethod],
+    report: IndexReport,
+) -> list[Document]:
+    """One document after the other, so that one whose text cannot be embedded stops no other."""
+    written = []
+    for document in documents:
+        try:
+            _write_group(agent, [document], methods, report, lambda _part: None)
+        except EmbeddingInputError as error:
+            refuse(document, str(error.public_message), report)
+        else:
+            written.append(document)
+    return written
+
+
+def _groups(documents: Sequence[Document], sizes: dict[int, int]) -> Iterator[list[Document]]:
+    group: list[Document] = []
+    size = 0
+    for document in documents:
+        if group and size + sizes[document.pk] > GROUP_POINTS:
+            yield group
+            group, size = [], 0
+        group.append(document)
+        size += sizes[document.pk]
+    if group:
+        yield group
+
+
+def _size(document: Document, methods: Sequence[IndexingMethod]) -> int:
+    """How many points a document has, in all methods."""
+    units = list(document.chunks.served().values_list("knowledge_units", flat=True))
+    by_method = {
+        IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units),
+        IndexingMethod.LEGACY: len(units),
+    }
+    return sum(by_method[method] for method in methods)
