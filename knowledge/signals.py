@@ -95,8 +95,10 @@ class _Gathered:
     def __init__(self, send: Callable[[Any, list[Any]], object]) -> None:
         self.send = send
         self.found: dict[Any, dict[Any, None]] = {}
+        self.sent = False
 
     def __call__(self) -> None:
+        self.sent = True
         for agent, items in self.found.items():
             _attempt(partial(self.send, agent, list(items)))
 
@@ -111,7 +113,10 @@ class _Gathered:
             (
                 hook[1]
                 for hook in hooks
-                if isinstance(hook[1], cls) and hook[1].send == send and hook[0] == savepoints
+                if isinstance(hook[1], cls)
+                and hook[1].send == send
+                and hook[0] == savepoints
+                and not hook[1].sent
             ),
             None,
         )

@@ -1,6 +1,7 @@
 """Builders: plain functions that make valid rows, with what a test cares about named at the call."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,11 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Document
+from knowledge.vectors.base import Point
+from knowledge.vectors.table import TableVectorStore
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
@@ -93,3 +97,17 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
         conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
     )
     return turn
+
+
+class FailingStore(TableVectorStore):
+    """A vector store that stops: writes are refused from the `after`-th on, until `works` is set again."""
+
+    def __init__(self, *, after: int = 0) -> None:
+        self.left = after
+        self.works = False
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        if not self.works and self.left <= 0:
+            raise VectorStoreUnavailableError("The store has stopped.")
+        self.left -= 1
+        super().upsert(collection, points)
