@@ -1,7 +1,7 @@
 """Generations of an agent's index: `agent_<slug>_<method>_<stamp>` behind the alias `agent_<slug>_<method>`.
 
-Readers only ever use the alias. The stamp sorts by time and ends the name, so the generation before the current one
-is known from names alone.
+Readers only ever use the alias. A second alias, `…_previous`, names the generation that answered before the current
+one: a rollback goes there and nowhere else, because a name alone does not say whether a generation was ever complete.
 """
 
 import re
@@ -32,11 +32,15 @@ def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> lis
     )
 
 
+def previous_alias(agent: Agent, method: IndexingMethod) -> str:
+    return f"{collection_alias(agent.slug, method)}_previous"
+
+
 def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod) -> str | None:
-    """The newest generation older than the current one."""
-    current = store.resolve_alias(collection_alias(agent.slug, method)) or ""
-    older = [name for name in generations(store, agent, method) if name < current]
-    return older[-1] if older else None
+    """The generation that answered before the current one; `None` when there was none, or after a rollback to it."""
+    previous = store.resolve_alias(previous_alias(agent, method))
+    current = store.resolve_alias(collection_alias(agent.slug, method))
+    return previous if previous != current else None
 
 
 def current_generation(

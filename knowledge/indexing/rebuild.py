@@ -7,10 +7,12 @@ reused where their text and recipe are the same. Two generations are kept: the o
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, embedder
-from knowledge.exceptions import CollectionMissingError, KnowledgeError
-from knowledge.indexing.generations import generations, previous_generation
+from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
+from knowledge.indexing.generations import generations, previous_alias, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sources import plan_agent, plan_document
@@ -58,10 +60,14 @@ def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> 
     """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
+    if before is not None and before != generation:
+        # Before the alias moves: a crash in between leaves two names of an index that answered.
+        store.point_alias(previous_alias(agent, method), before)
     store.point_alias(alias, generation)
     _note_documents(agent, method)
+    kept = previous_generation(store, agent, method)
     for name in generations(store, agent, method):
-        if name < generation and name != before:
+        if name < generation and name != kept:
             store.drop(name)
 
 
@@ -72,16 +78,36 @@ def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str)
         store.drop(generation)
 
 
-def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Point the alias at the generation before the current one; returns its name."""
+def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
+    """The generation that answered before the current one; raises where there is none, or none that can be searched."""
     store = vector_store()
-    previous = previous_generation(store, agent, method)
-    if previous is None:
+    target = previous_generation(store, agent, method)
+    if target is None:
         raise CollectionMissingError(
-            f"{collection_alias(agent.slug, method)} has no previous generation to go back to."
+            f"{collection_alias(agent.slug, method)} has no previous generation to go back to.",
+            public_message=_("Il n’y a pas de génération précédente à laquelle revenir."),
         )
-    store.point_alias(collection_alias(agent.slug, method), previous)
-    return previous
+    stored, used = store.info(target).recipe, embedder().recipe
+    if stored != used:
+        raise EmbeddingMismatchError(
+            f"{target} was built with another embedding model ({stored}) than the one in use ({used}).",
+            public_message=_(
+                "La génération précédente a été construite avec un autre modèle d’embedding (%(model)s) : "
+                "revenez d’abord à ce modèle, ou gardez l’index actuel."
+            )
+            % {"model": stored.model},
+        )
+    return target
+
+
+def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
+    """Put the generation that answered before the current one in service again; returns its name."""
+    target = rollback_target(agent=agent, method=method)
+    store = vector_store()
+    store.point_alias(collection_alias(agent.slug, method), target)
+    # The generation that was left is nobody's target: it goes with the next rebuild.
+    store.point_alias(previous_alias(agent, method), target)
+    return target
 
 
 def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
@@ -104,7 +130,7 @@ def _fill(
     writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress
 ) -> list[PlannedPoint]:
     planned: list[PlannedPoint] = []
-    for _ in range(MAX_PASSES):
+    for _pass in range(MAX_PASSES):
         planned = list(plan_agent(agent, method))
         written = writer.counts.written
         writer.write(planned, total=len(planned), on_progress=on_progress)

@@ -1,0 +1,121 @@
+"""Which generation answers: after a failed rebuild, after a rollback, after another embedding model, during a write."""
+
+import io
+from unittest import mock
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+
+from agents.models import IndexingMethod
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import (
+    CollectionMissingError,
+    EmbeddingMismatchError,
+    VectorStoreUnavailableError,
+)
+from knowledge.indexing.generations import generations
+from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.models import IndexBuild
+from knowledge.search import collection_alias
+from knowledge.vectors.base import vector_store
+from tests.factories import FailingStore, add_document, make_agent, make_deployment
+
+QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
+
+
+class RollbackTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.store = vector_store()
+
+    def live(self, method: IndexingMethod = QA) -> str | None:
+        return self.store.resolve_alias(collection_alias(self.agent.slug, method))
+
+    def rebuild(self, method: IndexingMethod = QA) -> str:
+        build = create_rebuild(agent=self.agent, method=method)
+        run_build(build.pk)
+        return build.generation
+
+    def failed_rebuild(self) -> IndexBuild:
+        build = create_rebuild(agent=self.agent, method=QA)
+        store = FailingStore(after=1)
+        with (
+            mock.patch("knowledge.indexing.points.WRITE_BATCH", 2),
+            mock.patch("knowledge.indexing.rebuild.vector_store", return_value=store),
+            pytest.raises(VectorStoreUnavailableError),
+        ):
+            run_build(build.pk)
+        return build
+
+    def test_rollback_never_lands_on_what_a_failed_rebuild_left(self) -> None:
+        good = self.live()
+        self.failed_rebuild()
+        self.rebuild()
+        assert rollback_agent_index(agent=self.agent, method=QA) == good
+        assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
+
+    def test_failed_rebuild_after_the_current_one_is_no_target_either(self) -> None:
+        good = self.live()
+        self.rebuild()
+        failed = self.failed_rebuild()
+        assert rollback_agent_index(agent=self.agent, method=QA) == good
+        assert self.live() != failed.generation
+
+    def test_failed_generation_is_dropped_by_the_next_rebuild(self) -> None:
+        failed = self.failed_rebuild()
+        self.rebuild()
+        assert failed.generation not in generations(self.store, self.agent, QA)
+
+    def test_rebuild_after_a_rollback_drops_the_rejected_generation(self) -> None:
+        first = self.live()
+        rejected = self.rebuild()
+        rollback_agent_index(agent=self.agent, method=QA)
+        self.rebuild()
+        assert rejected not in generations(self.store, self.agent, QA)
+        assert rollback_agent_index(agent=self.agent, method=QA) == first
+
+    def test_second_rollback_in_a_row_is_refused(self) -> None:
+        first = self.live()
+        self.rebuild()
+        rollback_agent_index(agent=self.agent, method=QA)
+        with pytest.raises(CollectionMissingError):
+            rollback_agent_index(agent=self.agent, method=QA)
+        assert self.live() == first
+
+    def test_rollback_to_another_embedding_model_is_refused(self) -> None:
+        other = HashingEmbedder(dimensions=128)
+        with (
+            mock.patch("knowledge.indexing.rebuild.embedder", return_value=other),
+            mock.patch("knowledge.indexing.sync.embedder", return_value=other),
+        ):
+            current = self.rebuild()
+            with pytest.raises(EmbeddingMismatchError, match="another embedding model"):
+                rollback_agent_index(agent=self.agent, method=QA)
+        assert self.live() == current
+
+    def test_rollback_of_two_methods_moves_both_or_none(self) -> None:
+        make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
+        add_document(self.agent)
+        current = {QA: self.live(QA), LEGACY: self.rebuild(LEGACY)}
+        for arguments in ([], ["--json"]):
+            with pytest.raises(CommandError, match="legacy|qr_atomique"):
+                call_command(
+                    "rebuild_agent_index",
+                    self.agent.slug,
+                    "--rollback",
+                    *arguments,
+                    stdout=io.StringIO(),
+                )
+        assert {method: self.live(method) for method in current} == current
+
+    def test_cleanup_keeps_the_target_of_a_rollback_and_a_staged_generation(self) -> None:
+        first = self.live()
+        self.rebuild()
+        staged = create_rebuild(agent=self.agent, method=QA, needs_approval=True)
+        run_build(staged.pk)
+        call_command("qdrant_cleanup", stdout=io.StringIO())
+        assert staged.generation in generations(self.store, self.agent, QA)
+        assert rollback_agent_index(agent=self.agent, method=QA) == first
