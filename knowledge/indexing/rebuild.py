@@ -20,7 +20,7 @@ from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import Chunk, DocumentStatus
 from knowledge.payloads import same_payload
 from knowledge.search import collection_alias
-from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 
 #: Passes over the sources before the alias moves: documents indexed meanwhile are caught by the second.
 MAX_PASSES = 3
@@ -64,6 +64,7 @@ def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> 
         # Before the alias moves: a crash in between leaves two names of an index that answered.
         store.point_alias(previous_alias(agent, method), before)
     store.point_alias(alias, generation)
+    _catch_up(agent, method, generation, donor=before)
     _note_documents(agent, method)
     kept = previous_generation(store, agent, method)
     for name in generations(store, agent, method):
@@ -131,25 +132,35 @@ def _fill(
 ) -> list[PlannedPoint]:
     planned: list[PlannedPoint] = []
     for _pass in range(MAX_PASSES):
+        # Listed before the rows are read: a point written meanwhile belongs to a row written before it, and is no stray.
+        listed = writer.store.ids_where(writer.collection, PayloadFilter())
         planned = list(plan_agent(agent, method))
         written = writer.counts.written
         writer.write(planned, total=len(planned), on_progress=on_progress)
-        _remove_strays(writer, planned)
-        if writer.counts.written == written:
+        removed = _remove_strays(writer, listed, planned)
+        if writer.counts.written == written and not removed:
             break
     return planned
 
 
-def _remove_strays(writer: PointWriter, planned: list[PlannedPoint]) -> None:
+def _remove_strays(writer: PointWriter, listed: list[str], planned: list[PlannedPoint]) -> int:
     wanted = {point.id for point in planned}
-    strays = [
-        point.id
-        for batch in writer.store.scroll(writer.collection)
-        for point in batch
-        if point.id not in wanted
-    ]
+    strays = [point_id for point_id in listed if point_id not in wanted]
     if strays:
         writer.store.delete(writer.collection, strays)
+    return len(strays)
+
+
+def _catch_up(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
+    """One more look at the rows, now that others write here: what they wrote to the old generation until now follows.
+
+    Every pass that writes is followed by another over rows read anew, so nothing older than a row stays.
+    """
+    store, model = vector_store(), embedder()
+    donors = [donor] if donor and donor != generation else []
+    donors = [name for name in donors if store.info(name).recipe == model.recipe]
+    writer = PointWriter(store=store, collection=generation, embedder=model, donors=donors)
+    _fill(writer, agent, method, no_progress)
 
 
 def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) -> None:
@@ -166,19 +177,19 @@ def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Emb
 
 
 def _note_documents(agent: Agent, method: IndexingMethod) -> None:
-    """The documents' points are up to date: what changed since they were planned is found by comparing again."""
+    """Remember which documents' points are as their rows say; the others are found by the next comparison."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
     fingerprints = {}
     for document in documents:
         planned = list(plan_document(document, method))
         stored = store.fetch(alias, [point.id for point in planned])
-        if all(
+        as_planned = all(
             point.id in stored and same_payload(stored[point.id].payload, point.payload)
             for point in planned
-        ):
-            fingerprints[document.pk] = fingerprint(planned)
-    note_indexed([d for d in documents if d.pk in fingerprints], method, fingerprints)
+        )
+        fingerprints[document.pk] = fingerprint(planned) if as_planned else ""
+    note_indexed(documents, method, fingerprints)
 
 
 def _report(

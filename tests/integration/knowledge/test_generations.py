@@ -1,6 +1,8 @@
 """Which generation answers: after a failed rebuild, after a rollback, after another embedding model, during a write."""
 
 import io
+from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,10 +16,13 @@ from knowledge.exceptions import (
     EmbeddingMismatchError,
     VectorStoreUnavailableError,
 )
+from knowledge.indexing import rebuild
 from knowledge.indexing.generations import generations
 from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.points import PointWriter
 from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.models import IndexBuild
+from knowledge.indexing.sync import point_ids, remove_points, stale_documents
+from knowledge.models import Document, IndexBuild
 from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
 from tests.factories import FailingStore, add_document, make_agent, make_deployment
@@ -119,3 +124,73 @@ class RollbackTests(TestCase):
         call_command("qdrant_cleanup", stdout=io.StringIO())
         assert staged.generation in generations(self.store, self.agent, QA)
         assert rollback_agent_index(agent=self.agent, method=QA) == first
+
+
+class WrittenMeanwhileTests(TestCase):
+    """Another process writes at the worst moment of a rebuild: nothing of it is lost."""
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.alias = collection_alias(self.agent.slug, QA)
+        self.store = vector_store()
+
+    def stored(self, document: Document) -> int:
+        ids = point_ids(document.chunks.all())
+        return len(self.store.fetch(self.alias, ids))
+
+    def rebuild_with(self, *, before: str, act: Callable[[], object]) -> None:
+        """A rebuild during which `act` happens once, just before a step of it."""
+        real, done = getattr(rebuild, before), []
+
+        def step(*arguments: Any, **options: Any) -> Any:
+            if not done:
+                done.append(act())
+            return real(*arguments, **options)
+
+        with mock.patch.object(rebuild, before, step):
+            run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert done
+
+    def test_document_indexed_after_the_last_pass_is_in_the_new_generation(self) -> None:
+        self.rebuild_with(before="_verify", act=lambda: add_document(self.agent, name="late.md"))
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+
+    def test_document_deleted_after_the_last_pass_leaves_no_points(self) -> None:
+        add_document(self.agent, name="second.md")
+
+        def delete() -> None:
+            document = self.agent.documents.get(name="second.md")
+            ids = point_ids(document.chunks.all())
+            document.delete()
+            remove_points(agent_slug=self.agent.slug, ids=ids)
+
+        self.rebuild_with(before="_verify", act=delete)
+        assert self.store.count(self.alias) == 5
+
+    def test_document_indexed_just_after_the_alias_moved_is_kept(self) -> None:
+        self.rebuild_with(before="_catch_up", act=lambda: add_document(self.agent, name="late.md"))
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+
+    def test_document_indexed_while_the_new_generation_is_tidied_is_kept(self) -> None:
+        live = self.store.resolve_alias(self.alias)
+        real = rebuild._remove_strays
+
+        def tidy(writer: PointWriter, *rest: Any) -> int:
+            late = self.agent.documents.filter(name="late.md")
+            if self.store.resolve_alias(self.alias) != live and not late.exists():
+                add_document(self.agent, name="late.md")
+            return real(writer, *rest)
+
+        with mock.patch.object(rebuild, "_remove_strays", tidy):
+            run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+
+    def test_document_whose_points_are_not_as_planned_is_found_by_the_comparison(self) -> None:
+        document = self.agent.documents.get()
+        chunk = document.chunks.waiting().get()
+        self.rebuild_with(
+            before="_note_documents",
+            act=lambda: self.store.delete(self.alias, point_ids([chunk])),
+        )
+        assert stale_documents(self.agent) == [document.pk]
