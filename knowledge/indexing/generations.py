@@ -8,9 +8,12 @@ import re
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import CollectionMissingError
+from knowledge.models import DocumentStatus
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore
 
@@ -48,14 +51,23 @@ def current_generation(
 ) -> str:
     """The collection behind the alias; a first, empty one is made where there is none.
 
-    Raises `EmbeddingMismatchError` when it was built with another recipe. The agent's row is locked meanwhile, so
-    two first runs cannot make two collections.
+    Raises `EmbeddingMismatchError` when it was built with another recipe, and `CollectionMissingError` where documents
+    are indexed already: readers would get an index with nothing of them, so only a rebuild can make it. The agent's row
+    is locked meanwhile, so two first runs cannot make two collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():
         Agent.objects.select_for_update().get(pk=agent.pk)
         current = store.resolve_alias(alias)
         if current is None:
+            if agent.documents.filter(status=DocumentStatus.INDEXED).exists():
+                raise CollectionMissingError(
+                    f"{alias} has not been built yet.",
+                    public_message=_(
+                        "L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index."
+                    )
+                    % {"name": alias},
+                )
             current = new_generation(agent, method)
             store.ensure(current, recipe)
             store.point_alias(alias, current)

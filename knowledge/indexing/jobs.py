@@ -39,7 +39,7 @@ from knowledge.indexing.rebuild import (
     put_in_service,
 )
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sync import stale_documents
+from knowledge.indexing.sync import methods_without_index, stale_documents
 from knowledge.models import (
     BuildKind,
     BuildPhase,
@@ -200,17 +200,40 @@ def reconcile_indexes() -> None:
 def reconcile_agent(agent_id: int) -> list[IndexBuild]:
     """Queue what an agent's indexes lack: one that was never built, documents changed without a signal."""
     agent = Agent.objects.filter(pk=agent_id).prefetch_related("deployments__agent").first()
-    if agent is None or not agent.documents.filter(status=DocumentStatus.INDEXED).exists():
+    if agent is None:
         return []
-    store, builds = vector_store(), []
-    for method in sorted(agent.methods_in_use()):
-        if store.resolve_alias(collection_alias(agent.slug, method)) is None:
-            try:
-                builds.append(enqueue_rebuild(agent=agent, method=method))
-            except RebuildInProgressError:
-                logger.info("%s (%s) is being rebuilt already.", agent.slug, method)
+    builds = _enqueue_missing_indexes(agent)
     if not builds and (stale := stale_documents(agent)):
         builds.append(enqueue_sync(agent=agent, document_ids=stale))
+    return builds
+
+
+def build_missing_indexes(
+    *, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress
+) -> None:
+    """Build here and now the indexes that do not exist; one that another worker builds is left to it, and told."""
+    for method in methods_without_index(agent):
+        waiting = IndexBuild.objects.filter(
+            agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.QUEUED
+        ).first()
+        try:
+            build = waiting or create_rebuild(agent=agent, method=method)
+        except RebuildInProgressError as error:
+            report.skip(collection_alias(agent.slug, method), str(error.public_message))
+            continue
+        if built := run_build(build.pk, on_progress=on_progress):
+            report.points += built.points
+            report.embedded += built.embedded
+            report.reused += built.reused
+
+
+def _enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
+    builds = []
+    for method in methods_without_index(agent):
+        try:
+            builds.append(enqueue_rebuild(agent=agent, method=method))
+        except RebuildInProgressError:
+            logger.info("%s (%s) is being rebuilt already.", agent.slug, method)
     return builds
 
 
@@ -314,6 +337,8 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
         report = update_documents(agent=build.agent, documents=indexed, on_progress=on_progress)
     else:
         report = index_documents(agent=build.agent, documents=documents, on_progress=on_progress)
+    if not report.may_pass:
+        _enqueue_missing_indexes(build.agent)
     return report
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from agents.models import Agent, IndexingMethod
 from knowledge.indexing import legacy, qa_atomic
 from knowledge.indexing.points import PlannedPoint
-from knowledge.models import Chunk, Document
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.payloads import ChunkFacts
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
@@ -27,6 +27,16 @@ def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """Every point that the agent's index holds under `method`, documents first."""
     for document in agent.documents.select_related("category").order_by("pk"):
         yield from plan_document(document, method)
+    yield from _plan_registered(agent, method)
+
+
+def has_content(agent: Agent, method: IndexingMethod) -> bool:
+    """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
+    indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
+    return indexed.exists() or next(_plan_registered(agent, method), None) is not None
+
+
+def _plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     for source in _sources:
         yield from source(agent, method)
 

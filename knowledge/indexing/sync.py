@@ -20,7 +20,7 @@ from knowledge.exceptions import (
 from knowledge.indexing.generations import current_generation, generations
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_chunk, plan_document
+from knowledge.indexing.sources import has_content, plan_chunk, plan_document
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
 from knowledge.payloads import of_documents
 from knowledge.search import collection_alias
@@ -43,11 +43,12 @@ def write_documents(
     report: IndexReport,
     on_progress: OnProgress = no_progress,
 ) -> list[Document]:
-    """Bring the points of `documents` up to date in every method in use; returns those that were written.
+    """Bring the points of `documents` up to date in every index in use; returns those that were written.
 
-    A group that fails for a reason that may pass is told in the report, and the next is tried.
+    A group that fails for a reason that may pass is told in the report, and the next is tried. An index that was never
+    built is left to a rebuild (`methods_without_index`): these documents alone would not be one.
     """
-    methods = sorted(agent.methods_in_use())
+    methods = _methods_to_write(agent)
     sizes = {document.pk: _size(document, methods) for document in documents}
     total, done, failures = sum(sizes.values()), 0, 0
     written: list[Document] = []
@@ -74,6 +75,17 @@ def write_documents(
         done += size
         on_progress(done, total, BuildPhase.VECTORS)
     return written
+
+
+def methods_without_index(agent: Agent) -> list[IndexingMethod]:
+    """Methods in use whose index does not exist although there is something to put in it."""
+    store = vector_store()
+    return [
+        method
+        for method in sorted(agent.methods_in_use())
+        if store.resolve_alias(collection_alias(agent.slug, method)) is None
+        and has_content(agent, method)
+    ]
 
 
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
@@ -150,6 +162,14 @@ def drop_indexes(*, agent_slug: str) -> None:
     for method in IndexingMethod:
         for name in generations(store, Agent(slug=agent_slug), method):
             store.drop(name)
+
+
+def _methods_to_write(agent: Agent) -> list[IndexingMethod]:
+    try:
+        missing = methods_without_index(agent)
+    except VectorStoreUnavailableError:
+        missing = []  # the documents are tried, and each is told why it failed
+    return sorted(agent.methods_in_use() - set(missing))
 
 
 class _Advance:

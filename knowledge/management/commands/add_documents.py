@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
 from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.jobs import build_missing_indexes
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     agent_named,
@@ -41,6 +42,7 @@ class Command(BaseCommand):
             index_documents(
                 agent=agent, documents=documents, report=report, on_progress=on_progress
             )
+            build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
         if options["json"]:
             print_json(self.stdout, report.as_json())
         else:
