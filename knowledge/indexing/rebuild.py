@@ -5,7 +5,9 @@ in one call: readers see the old index or the new one, never half of either. Vec
 reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
 """
 
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, embedder
@@ -13,14 +15,14 @@ from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.generations import generations, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_agent, plan_document
+from knowledge.indexing.sources import plan_agent
 from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import Chunk, DocumentStatus
-from knowledge.payloads import same_payload
+from knowledge.payloads import document_of, same_payload
 from knowledge.search import collection_alias
-from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 
-#: Passes over the sources before the alias moves: documents indexed meanwhile are caught by the second.
+#: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
 
 
@@ -41,6 +43,7 @@ def fill_generation(
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
     """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
+    started = time.monotonic()
     store, model = vector_store(), embedder()
     store.ensure(generation, model.recipe)
     writer = PointWriter(
@@ -51,15 +54,24 @@ def fill_generation(
     )
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
-    return _report(agent, generation, planned, writer)
+    return replace(_report(agent, generation, planned, writer), started=started)
 
 
-def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
-    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped."""
+def put_in_service(
+    *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
+) -> None:
+    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped.
+
+    `fingerprints` are those of the fill: a document that has changed since is found by the next comparison.
+    """
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     store.point_alias(alias, generation)
-    _note_documents(agent, method)
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED)
+    nothing = fingerprint([])
+    note_indexed(
+        documents, method, {each.pk: fingerprints.get(each.pk, nothing) for each in documents}
+    )
     for name in generations(store, agent, method):
         if name < generation and name != before:
             store.drop(name)
@@ -103,26 +115,30 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
 def _fill(
     writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress
 ) -> list[PlannedPoint]:
-    planned: list[PlannedPoint] = []
+    """Write every planned point, then what has changed meanwhile, until nothing has."""
+    planned = list(plan_agent(agent, method))
+    writer.write(planned, total=len(planned), on_progress=on_progress)
+    _remove_strays(writer, {point.id for point in planned})
     for _ in range(MAX_PASSES):
+        before = {point.id: point for point in planned}
         planned = list(plan_agent(agent, method))
-        written = writer.counts.written
-        writer.write(planned, total=len(planned), on_progress=on_progress)
-        _remove_strays(writer, planned)
-        if writer.counts.written == written:
+        changed = [
+            point
+            for point in planned
+            if point.id not in before or not same_payload(before[point.id].payload, point.payload)
+        ]
+        gone = before.keys() - {point.id for point in planned}
+        if not changed and not gone:
             break
+        writer.write(changed, total=len(planned), on_progress=no_progress)
+        writer.store.delete(writer.collection, sorted(gone))
     return planned
 
 
-def _remove_strays(writer: PointWriter, planned: list[PlannedPoint]) -> None:
-    wanted = {point.id for point in planned}
-    strays = [
-        point.id
-        for batch in writer.store.scroll(writer.collection)
-        for point in batch
-        if point.id not in wanted
-    ]
-    if strays:
+def _remove_strays(writer: PointWriter, wanted: set[str]) -> None:
+    """Points that an attempt before this one left, and nobody plans any more."""
+    found = writer.store.ids_where(writer.collection, PayloadFilter())
+    if strays := [point_id for point_id in found if point_id not in wanted]:
         writer.store.delete(writer.collection, strays)
 
 
@@ -139,20 +155,13 @@ def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Emb
     return [current]
 
 
-def _note_documents(agent: Agent, method: IndexingMethod) -> None:
-    """The documents' points are up to date: what changed since they were planned is found by comparing again."""
-    store, alias = vector_store(), collection_alias(agent.slug, method)
-    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
-    fingerprints = {}
-    for document in documents:
-        planned = list(plan_document(document, method))
-        stored = store.fetch(alias, [point.id for point in planned])
-        if all(
-            point.id in stored and same_payload(stored[point.id].payload, point.payload)
-            for point in planned
-        ):
-            fingerprints[document.pk] = fingerprint(planned)
-    note_indexed([d for d in documents if d.pk in fingerprints], method, fingerprints)
+def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
+    """By document, what its points were made of."""
+    by_document: defaultdict[int, list[PlannedPoint]] = defaultdict(list)
+    for point in planned:
+        if (document_id := document_of(point.payload)) is not None:
+            by_document[document_id].append(point)
+    return {pk: fingerprint(points) for pk, points in by_document.items()}
 
 
 def _report(
@@ -167,4 +176,5 @@ def _report(
         reused=len(planned) - writer.counts.embedded,
         waiting=chunks.waiting().count(),
         generation=generation,
+        fingerprints=_fingerprints(planned),
     )

@@ -17,6 +17,7 @@ from knowledge.management.terminal import (
     progress_bar,
 )
 from knowledge.models import Category, Document
+from knowledge.overlaps import find_overlaps
 from knowledge.parsing.registry import SUPPORTED_SUFFIXES
 
 
@@ -41,6 +42,8 @@ class Command(BaseCommand):
             index_documents(
                 agent=agent, documents=documents, report=report, on_progress=on_progress
             )
+            if report.embedded:
+                find_overlaps(agent, document_ids={document.pk for document in documents})
         if options["json"]:
             print_json(self.stdout, report.as_json())
         else:
