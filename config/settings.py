@@ -247,6 +247,9 @@ MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
 UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
 #: Chunks that the model is asked about at the same time.
 UNIT_GENERATION_PARALLEL = env.int("UNIT_GENERATION_PARALLEL", default=4)
+#: Above this product of questions compared, close questions are looked for only where documents change; pairs kept.
+OVERLAP_MAX_COMPARISONS = env.int("OVERLAP_MAX_COMPARISONS", default=400_000_000)
+OVERLAP_MAX_PAIRS = env.int("OVERLAP_MAX_PAIRS", default=1_000)
 #: Real questions that a rebuild is previewed with, when none are named.
 PREVIEW_QUESTIONS = env.int("PREVIEW_QUESTIONS", default=50)
 #: A file is read in a process of its own, which may take this long and this much memory (address space).

@@ -170,6 +170,16 @@ def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
     return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
 
 
+def is_question(payload: Payload) -> bool:
+    """Whether a point is a question with its answer."""
+    return _text(payload, "type") == PointType.QA_PAIR
+
+
+def document_of(payload: Payload) -> int | None:
+    """The document that a point belongs to; a validated answer belongs to none."""
+    return _number(payload, "document_id")
+
+
 def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:
     """Which payload field holds what, by method (seed 001, section 4.1)."""
     if method is IndexingMethod.QA_ATOMIC:

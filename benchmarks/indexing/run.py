@@ -10,7 +10,6 @@ import os
 import random
 import tempfile
 import time
-from pathlib import Path
 
 WORDS = (
     "carte lecteur bibliothèque mairie dossier demande pièce délai recours contrat durée salarié congé employeur "

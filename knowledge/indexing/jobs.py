@@ -48,6 +48,7 @@ from knowledge.models import (
     DocumentStatus,
     IndexBuild,
 )
+from knowledge.overlaps import find_overlaps
 from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
 
@@ -321,7 +322,18 @@ def run_build(
             return report
     done = BuildStatus.STAGED if build.needs_approval else BuildStatus.DONE
     _finish(build, owner, done, report=report)
+    if report.embedded and done is BuildStatus.DONE:
+        _look_for_overlaps(build)
     return report
+
+
+def _look_for_overlaps(build: IndexBuild) -> None:
+    """A service to staff after the work is done: that it failed is no failure of the build."""
+    whole = build.kind == BuildKind.REBUILD
+    try:
+        find_overlaps(build.agent, document_ids=None if whole else set(build.document_ids))
+    except KnowledgeError:
+        logger.exception("Build %s: close questions could not be looked for.", build.pk)
 
 
 def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
@@ -354,7 +366,12 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
         preview = Preview(diff, tuple(compared)).as_json()
         IndexBuild.objects.filter(pk=build.pk).update(preview=preview)
     else:
-        put_in_service(agent=build.agent, method=method, generation=build.generation)
+        put_in_service(
+            agent=build.agent,
+            method=method,
+            generation=build.generation,
+            fingerprints=report.fingerprints,
+        )
     return report
 
 

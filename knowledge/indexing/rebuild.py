@@ -5,7 +5,9 @@ in one call: readers see the old index or the new one, never half of either. Vec
 reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
 """
 
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
@@ -15,14 +17,14 @@ from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError,
 from knowledge.indexing.generations import generations, previous_alias, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_agent, plan_document
+from knowledge.indexing.sources import plan_agent
 from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import Chunk, DocumentStatus
-from knowledge.payloads import same_payload
+from knowledge.payloads import document_of, same_payload
 from knowledge.search import collection_alias
 from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 
-#: Passes over the sources before the alias moves: documents indexed meanwhile are caught by the second.
+#: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
 
 
@@ -43,6 +45,7 @@ def fill_generation(
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
     """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
+    started = time.monotonic()
     store, model = vector_store(), embedder()
     store.ensure(generation, model.recipe)
     writer = PointWriter(
@@ -53,19 +56,29 @@ def fill_generation(
     )
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
-    return _report(agent, generation, planned, writer)
+    return replace(_report(agent, generation, planned, writer), started=started)
 
 
-def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
-    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped."""
+def put_in_service(
+    *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
+) -> None:
+    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped.
+
+    `fingerprints` are those of the fill: what has changed since is written after the alias has moved.
+    """
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
         # Before the alias moves: a crash in between leaves two names of an index that answered.
         store.point_alias(previous_alias(agent, method), before)
     store.point_alias(alias, generation)
-    _catch_up(agent, method, generation, donor=before)
-    _note_documents(agent, method)
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED)
+    known = set(documents.values_list("pk", flat=True))
+    followed = _catch_up(agent, method, generation, fingerprints, donor=before)
+    # A document indexed since has noted its own.
+    noted = [document for document in documents if document.pk in known]
+    nothing = fingerprint([])
+    note_indexed(noted, method, {each.pk: followed.get(each.pk, nothing) for each in noted})
     kept = previous_generation(store, agent, method)
     for name in generations(store, agent, method):
         if name < generation and name != kept:
@@ -130,37 +143,74 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
 def _fill(
     writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress
 ) -> list[PlannedPoint]:
-    planned: list[PlannedPoint] = []
+    """Write every planned point, then what has changed meanwhile, until nothing has."""
+    planned = list(plan_agent(agent, method))
+    writer.write(planned, total=len(planned), on_progress=on_progress)
+    _remove_strays(writer, {point.id for point in planned})
     for _pass in range(MAX_PASSES):
-        # Listed before the rows are read: a point written meanwhile belongs to a row written before it, and is no stray.
-        listed = writer.store.ids_where(writer.collection, PayloadFilter())
+        before = {point.id: point for point in planned}
         planned = list(plan_agent(agent, method))
-        written = writer.counts.written
-        writer.write(planned, total=len(planned), on_progress=on_progress)
-        removed = _remove_strays(writer, listed, planned)
-        if writer.counts.written == written and not removed:
+        changed = [
+            point
+            for point in planned
+            if point.id not in before or not same_payload(before[point.id].payload, point.payload)
+        ]
+        gone = before.keys() - {point.id for point in planned}
+        if not changed and not gone:
             break
+        writer.write(changed, total=len(planned), on_progress=no_progress)
+        writer.store.delete(writer.collection, sorted(gone))
     return planned
 
 
-def _remove_strays(writer: PointWriter, listed: list[str], planned: list[PlannedPoint]) -> int:
-    wanted = {point.id for point in planned}
-    strays = [point_id for point_id in listed if point_id not in wanted]
-    if strays:
+def _remove_strays(writer: PointWriter, wanted: set[str]) -> None:
+    """Points that an attempt before this one left, and nobody plans any more."""
+    found = writer.store.ids_where(writer.collection, PayloadFilter())
+    if strays := [point_id for point_id in found if point_id not in wanted]:
         writer.store.delete(writer.collection, strays)
-    return len(strays)
 
 
-def _catch_up(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
-    """One more look at the rows, now that others write here: what they wrote to the old generation until now follows.
+def _catch_up(
+    agent: Agent,
+    method: IndexingMethod,
+    generation: str,
+    filled: dict[int, str],
+    *,
+    donor: str | None,
+) -> dict[int, str]:
+    """What changed since the fill, now that others write here too; returns the documents' fingerprints as of now.
 
-    Every pass that writes is followed by another over rows read anew, so nothing older than a row stays.
+    Whoever wrote to the old generation before the alias moved is followed here; whoever did later writes again
+    (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so nothing
+    older than a row stays.
     """
     store, model = vector_store(), embedder()
     donors = [donor] if donor and donor != generation else []
     donors = [name for name in donors if store.info(name).recipe == model.recipe]
     writer = PointWriter(store=store, collection=generation, embedder=model, donors=donors)
-    _fill(writer, agent, method, no_progress)
+    now: dict[int, str] = {}
+    seen: set[int] = set()
+    for _pass in range(MAX_PASSES):
+        # Listed before the rows are read: a point written meanwhile belongs to a row written before it, and is no stray.
+        listed = set(store.ids_where(generation, PayloadFilter()))
+        planned = list(plan_agent(agent, method))
+        now = _fingerprints(planned)
+        seen |= {pk for pk, found in now.items() if filled.get(pk) != found}
+        due = [point for point in planned if point.id not in listed or _is_due(point, seen)]
+        written = writer.counts.written
+        writer.write(due, total=len(due), on_progress=no_progress)
+        strays = listed - {point.id for point in planned}
+        if strays:
+            store.delete(generation, sorted(strays))
+        if writer.counts.written == written and not strays:
+            break
+    return now
+
+
+def _is_due(point: PlannedPoint, changed: set[int]) -> bool:
+    """Points of no document are few and have no fingerprint: they are always compared."""
+    document_id = document_of(point.payload)
+    return document_id is None or document_id in changed
 
 
 def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) -> None:
@@ -176,20 +226,13 @@ def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Emb
     return [current]
 
 
-def _note_documents(agent: Agent, method: IndexingMethod) -> None:
-    """Remember which documents' points are as their rows say; the others are found by the next comparison."""
-    store, alias = vector_store(), collection_alias(agent.slug, method)
-    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
-    fingerprints = {}
-    for document in documents:
-        planned = list(plan_document(document, method))
-        stored = store.fetch(alias, [point.id for point in planned])
-        as_planned = all(
-            point.id in stored and same_payload(stored[point.id].payload, point.payload)
-            for point in planned
-        )
-        fingerprints[document.pk] = fingerprint(planned) if as_planned else ""
-    note_indexed(documents, method, fingerprints)
+def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
+    """By document, what its points were made of."""
+    by_document: defaultdict[int, list[PlannedPoint]] = defaultdict(list)
+    for point in planned:
+        if (document_id := document_of(point.payload)) is not None:
+            by_document[document_id].append(point)
+    return {pk: fingerprint(points) for pk, points in by_document.items()}
 
 
 def _report(
@@ -204,4 +247,5 @@ def _report(
         reused=len(planned) - writer.counts.embedded,
         waiting=chunks.waiting().count(),
         generation=generation,
+        fingerprints=_fingerprints(planned),
     )

@@ -41,6 +41,8 @@ class IndexReport:
     generation: str = ""
     #: Whether something failed for a reason that may pass, so that another run can complete it.
     may_pass: bool = False
+    #: Of a filled generation, by document: what its points were made of.
+    fingerprints: dict[int, str] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def skip(self, item: str, reason: str) -> None:

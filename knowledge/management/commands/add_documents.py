@@ -18,6 +18,7 @@ from knowledge.management.terminal import (
     progress_bar,
 )
 from knowledge.models import Category, Document
+from knowledge.overlaps import find_overlaps
 from knowledge.parsing.registry import SUPPORTED_SUFFIXES
 
 
@@ -43,6 +44,8 @@ class Command(BaseCommand):
                 agent=agent, documents=documents, report=report, on_progress=on_progress
             )
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
+            if report.embedded:
+                find_overlaps(agent, document_ids={document.pk for document in documents})
         if options["json"]:
             print_json(self.stdout, report.as_json())
         else:

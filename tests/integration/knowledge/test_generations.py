@@ -1,7 +1,7 @@
 """Which generation answers: after a failed rebuild, after a rollback, after another embedding model, during a write."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -9,17 +9,17 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from agents.models import IndexingMethod
+from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import (
     CollectionMissingError,
     EmbeddingMismatchError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing import rebuild
+from knowledge.indexing import rebuild, sources
 from knowledge.indexing.generations import generations
 from knowledge.indexing.jobs import create_rebuild, run_build
-from knowledge.indexing.points import PointWriter
+from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
@@ -27,6 +27,7 @@ from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
 from tests.factories import FailingStore, add_document, make_agent, make_deployment
 
+FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
 
 
@@ -172,25 +173,30 @@ class WrittenMeanwhileTests(TestCase):
         self.rebuild_with(before="_catch_up", act=lambda: add_document(self.agent, name="late.md"))
         assert self.stored(self.agent.documents.get(name="late.md")) == 5
 
-    def test_document_indexed_while_the_new_generation_is_tidied_is_kept(self) -> None:
+    def test_document_indexed_while_the_new_generation_catches_up_is_kept(self) -> None:
         live = self.store.resolve_alias(self.alias)
-        real = rebuild._remove_strays
+        real = rebuild.plan_agent
 
-        def tidy(writer: PointWriter, *rest: Any) -> int:
-            late = self.agent.documents.filter(name="late.md")
+        def plan(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+            late = agent.documents.filter(name="late.md")
+            planned = list(real(agent, method))
             if self.store.resolve_alias(self.alias) != live and not late.exists():
-                add_document(self.agent, name="late.md")
-            return real(writer, *rest)
+                add_document(agent, name="late.md")
+            return iter(planned)
 
-        with mock.patch.object(rebuild, "_remove_strays", tidy):
+        with mock.patch.object(rebuild, "plan_agent", plan):
             run_build(create_rebuild(agent=self.agent, method=QA).pk)
         assert self.stored(self.agent.documents.get(name="late.md")) == 5
+        assert stale_documents(self.agent) == []
 
-    def test_document_whose_points_are_not_as_planned_is_found_by_the_comparison(self) -> None:
-        document = self.agent.documents.get()
-        chunk = document.chunks.waiting().get()
-        self.rebuild_with(
-            before="_note_documents",
-            act=lambda: self.store.delete(self.alias, point_ids([chunk])),
-        )
-        assert stale_documents(self.agent) == [document.pk]
+    def test_point_of_another_app_written_to_the_old_generation_follows(self) -> None:
+        text = {"display_text": "Avant."}
+
+        def faq(_agent: Agent, _method: IndexingMethod) -> Iterator[PlannedPoint]:
+            payload = {"type": "qa_pair", "question": "Bonjour ?", **text}
+            yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
+
+        with mock.patch.object(sources, "_sources", [faq]):
+            self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
+        stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
+        assert stored.payload["display_text"] == "Après."
