@@ -61,6 +61,7 @@ RUN_TASK = "knowledge.tasks.run_index_build"
 #: By name as well: how the worker's timer asks for a look at every agent.
 RECONCILE_TASK = "knowledge.tasks.reconcile_indexes"
 _JOIN_ATTEMPTS = 3
+_LONGEST_REASON = 1_000
 
 
 class LeaseLostError(KnowledgeError):
@@ -316,6 +317,15 @@ def run_build(
             build, owner, BuildStatus.FAILED, error=_("Le travail a dépassé sa durée maximale.")
         )
         raise
+    except Exception as error:
+        # The edge of the job: whatever went wrong, its row says so and no worker takes it for running.
+        logger.exception("Build %s failed unexpectedly.", build_id)
+        failure = KnowledgeError(
+            f"{type(error).__name__}: {error}"[:_LONGEST_REASON],
+            public_message=_("Erreur inattendue ; le journal du worker la détaille."),
+        )
+        _finish(build, owner, BuildStatus.FAILED, error=f"{failure.public_message} ({failure})")
+        raise failure from error
     if may_retry and report.may_pass:
         reason = "; ".join(row["reason"] for row in report.failed[:1])
         if _retry_later(build, owner, reason, report):
