@@ -42,7 +42,13 @@ _CARRIED_FIELDS = (
 
 
 def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
-    """Make the document's chunks those of `drafts`."""
+    """Make the document's chunks those of `drafts`; of two workers at once, the second finds what the first wrote."""
+    with transaction.atomic():
+        list(Document.objects.select_for_update().filter(pk=document.pk))
+        _synchronise(document, drafts)
+
+
+def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     kept: defaultdict[str, list[Chunk]] = defaultdict(list)
     for chunk in document.chunks.order_by("-index"):
         kept[chunk.content_hash].append(chunk)
@@ -62,11 +68,10 @@ def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None
     carried = _carried([c for c in left if c.is_edited or not c.enabled], unmatched, categories)
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
     fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
-    with transaction.atomic():
-        Chunk.objects.filter(pk__in=gone).delete()
-        Chunk.objects.bulk_update(moved, ["index", "conflict", "enabled"], batch_size=_WRITE_BATCH)
-        Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
-        Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
+    Chunk.objects.filter(pk__in=gone).delete()
+    Chunk.objects.bulk_update(moved, ["index", "conflict", "enabled"], batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
 
 
 def _carried(

@@ -7,8 +7,11 @@ written, stays as a failed document with the reason; the rest of its batch is do
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from django.core.files.base import ContentFile
+from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.effective import agent_setting
 from agents.llm.base import language_model
@@ -33,21 +36,23 @@ def store_document(
 ) -> StoredDocument:
     """Keep a file as a document of the agent; the same name again replaces its content, if that differs."""
     digest = hashlib.sha256(data).hexdigest()
-    document = Document.objects.filter(agent=agent, name=name).first()
-    if document is None:
-        document = Document(agent=agent, name=name)
-    same_category = category is None or document.category_id == category.pk
-    if document.file_hash == digest and document.status == DocumentStatus.INDEXED and same_category:
-        return StoredDocument(document, changed=False)
-    replaced = document.file.name if document.file and document.file_hash != digest else ""
-    if document.file_hash != digest:
-        document.file.save(name.rsplit("/", 1)[-1], ContentFile(data), save=False)
-    document.file_hash = digest
-    document.category = category or document.category
-    document.status, document.error = DocumentStatus.PENDING, ""
-    document.save()
-    if replaced and replaced != document.file.name:
-        document.file.storage.delete(replaced)
+    with transaction.atomic():
+        # The row first and locked: of two uploads of one name, the second replaces what the first stored.
+        key = Document.objects.get_or_create(agent=agent, name=name)[0].pk
+        document = Document.objects.select_for_update().get(pk=key)
+        is_same = document.file_hash == digest
+        same_category = category is None or document.category_id == category.pk
+        if is_same and document.status == DocumentStatus.INDEXED and same_category:
+            return StoredDocument(document, changed=False)
+        replaced = "" if is_same else document.file.name
+        if not is_same:
+            document.file.save(name.rsplit("/", 1)[-1], ContentFile(data), save=False)
+        document.file_hash = digest
+        document.category = category or document.category
+        document.status, document.error = DocumentStatus.PENDING, ""
+        document.save()
+        if replaced and replaced != document.file.name:
+            transaction.on_commit(partial(document.file.storage.delete, replaced))
     return StoredDocument(document, changed=True)
 
 
@@ -99,25 +104,42 @@ def _read_all(
 
 
 def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
-    """Read the stored file and bring its chunks up to date; `False` when it cannot be read."""
-    try:
-        with document.file.open("rb") as file:
-            read = reader.read(file.read(), filename=document.name)
-    except UnreadableDocumentError as error:
-        refuse(document, str(error.public_message), report)
-        return False
-    except (OSError, ValueError) as error:
-        # `ValueError`: a document whose file was never stored.
-        refuse(document, getattr(error, "strerror", None) or str(error), report)
-        return False
-    _update_document(document, read)
-    for notice in read.notices:
+    """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
+    found = _read(reader, document)
+    with transaction.atomic():
+        rows = Document.objects.select_for_update().filter(pk=document.pk)
+        digest = rows.values_list("file_hash", flat=True).first()
+        if digest is None:
+            report.skip(document.name, _("Supprimé pendant l’indexation."))
+            return False
+        if digest != document.file_hash:
+            # Whoever stored the new content has it indexed; what was read of the old one must not follow it.
+            report.skip(document.name, _("Remplacé pendant l’indexation."))
+            return False
+        if isinstance(found, str):
+            refuse(document, found, report)
+            return False
+        _update_document(document, found)
+        synchronise_chunks(document, found.drafts)
+    for notice in found.notices:
         report.skip(document.name, notice)
-    synchronise_chunks(document, read.drafts)
     return True
 
 
+def _read(reader: Reader, document: Document) -> ReadDocument | str:
+    """What the stored file says, or why it cannot be read."""
+    try:
+        with document.file.open("rb") as file:
+            return reader.read(file.read(), filename=document.name)
+    except UnreadableDocumentError as error:
+        return str(error.public_message)
+    except (OSError, ValueError) as error:
+        # `ValueError`: a document whose file was never stored.
+        return getattr(error, "strerror", None) or str(error)
+
+
 def _update_document(document: Document, read: ReadDocument) -> None:
-    document.title = read.title[:500]
-    document.source_type = read.source_type
-    document.save(update_fields=["title", "source_type"])
+    before = (document.title, document.source_type)
+    document.title, document.source_type = read.title[:500], read.source_type
+    if (document.title, document.source_type) != before:
+        document.save(update_fields=["title", "source_type"])

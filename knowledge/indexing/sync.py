@@ -24,7 +24,7 @@ from knowledge.indexing.sources import has_content, plan_chunk, plan_document
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
 from knowledge.payloads import of_documents
 from knowledge.search import collection_alias
-from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.base import vector_store
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]
@@ -62,7 +62,7 @@ def write_documents(
         try:
             if failures >= _FAILURES_IN_A_ROW:
                 raise VectorStoreUnavailableError("Given up after failures in a row.")
-            _write_group(agent, group, methods, report, advance)
+            written_now = _write_group(agent, group, methods, report, advance)
         except (VectorStoreUnavailableError, EmbeddingUnavailableError) as error:
             failures += 1
             for document in group:
@@ -71,7 +71,7 @@ def write_documents(
             written += _write_alone(agent, group, methods, report)
         else:
             failures = 0
-            written += group
+            written += written_now
         done += size
         on_progress(done, total, BuildPhase.VECTORS)
     return written
@@ -91,7 +91,8 @@ def methods_without_index(agent: Agent) -> list[IndexingMethod]:
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
     """Mark a document as failed, with the reason on its row and in the report."""
     document.status, document.error = DocumentStatus.FAILED, reason
-    document.save(update_fields=["status", "error"])
+    # By key: one that was deleted meanwhile is no error.
+    Document.objects.filter(pk=document.pk).update(status=document.status, error=reason)
     report.fail(document.name, reason, may_pass=may_pass)
 
 
@@ -192,50 +193,68 @@ def _write_group(
     methods: Sequence[IndexingMethod],
     report: IndexReport,
     advance: OnPart,
-) -> None:
+) -> list[Document]:
+    """Write the group's points and mark it as indexed; returns the documents that still exist."""
     progress = _Advance(advance)
+    keys = [document.pk for document in documents]
     for method in methods:
-        planned = {document.pk: list(plan_document(document, method)) for document in documents}
-        points = [point for each in planned.values() for point in each]
-        _write_where_readers_look(agent, method, documents, points, report, progress)
-        progress.close(len(points))
-        note_indexed(documents, method, {pk: fingerprint(each) for pk, each in planned.items()})
-    Document.objects.filter(pk__in=[document.pk for document in documents]).update(
+        points = _write_as_rows_say(agent, method, keys, report, progress)
+        progress.close(points)
+    Document.objects.filter(pk__in=keys).update(
         status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now()
     )
+    left = set(Document.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    return [document for document in documents if document.pk in left]
 
 
-def _write_where_readers_look(
+def _write_as_rows_say(
     agent: Agent,
     method: IndexingMethod,
-    documents: Sequence[Document],
-    points: Sequence[PlannedPoint],
+    keys: Sequence[int],
     report: IndexReport,
     on_progress: OnProgress,
-) -> None:
-    """Write into the current generation, and again where a rebuild moved the alias meanwhile."""
+) -> int:
+    """Write into the current generation what the rows say; again where they, or the alias, changed meanwhile.
+
+    The last look at the rows is after the last write, so of two writers at once the slower one sees that it wrote what
+    is no longer so. Returns the number of points.
+    """
     model, store = embedder(), vector_store()
+    reused = 0
+    written: dict[int, list[PlannedPoint]] = {}
     for attempt in range(_MAX_MOVES):
         collection = current_generation(store, agent, method, model.recipe)
+        # Listed before the rows are read: a point written since belongs to a row of since.
+        listed = store.ids_where(collection, of_documents(keys)) if keys else []
+        planned = _plan(keys, method)
+        points = [point for each in planned.values() for point in each]
         writer = PointWriter(store=store, collection=collection, embedder=model)
         writer.write(points, total=len(points), on_progress=on_progress)
-        _remove_strays(store, collection, documents, {point.id for point in points})
+        wanted = {point.id for point in points}
+        # Of rows that are gone: fewer questions, a chunk switched off, a document deleted.
+        if strays := [point_id for point_id in listed if point_id not in wanted]:
+            store.delete(collection, strays)
         report.embedded += writer.counts.embedded
-        report.reused += writer.counts.reused if not attempt else 0
-        if store.resolve_alias(collection_alias(agent.slug, method)) == collection:
+        reused = writer.counts.reused if not attempt else reused
+        written = planned
+        moved = store.resolve_alias(collection_alias(agent.slug, method)) != collection
+        if not moved and _fingerprints(_plan(keys, method)) == _fingerprints(written):
             break
-    report.points += len(points)
+    report.reused += reused
+    report.points += sum(len(each) for each in written.values())
+    documents = Document.objects.filter(pk__in=written)
+    note_indexed(documents, method, _fingerprints(written))
+    return sum(len(each) for each in written.values())
 
 
-def _remove_strays(
-    store: VectorStore, collection: str, documents: Sequence[Document], wanted: set[str]
-) -> None:
-    """Remove points of these documents that no row stands for any more: fewer questions, a chunk switched off."""
-    if not documents:
-        return
-    found = store.ids_where(collection, of_documents([document.pk for document in documents]))
-    if strays := [point_id for point_id in found if point_id not in wanted]:
-        store.delete(collection, strays)
+def _plan(keys: Sequence[int], method: IndexingMethod) -> dict[int, list[PlannedPoint]]:
+    """The points of the documents as their rows are now."""
+    rows = Document.objects.filter(pk__in=keys).select_related("category", "agent")
+    return {document.pk: list(plan_document(document, method)) for document in rows}
+
+
+def _fingerprints(planned: dict[int, list[PlannedPoint]]) -> dict[int, str]:
+    return {pk: fingerprint(points) for pk, points in planned.items()}
 
 
 def _write_alone(
@@ -248,11 +267,11 @@ def _write_alone(
     written = []
     for document in documents:
         try:
-            _write_group(agent, [document], methods, report, lambda _part: None)
+            left = _write_group(agent, [document], methods, report, lambda _part: None)
         except EmbeddingInputError as error:
             refuse(document, str(error.public_message), report)
         else:
-            written.append(document)
+            written += left
     return written
 
 
