@@ -7,7 +7,7 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import IndexingMethod
+from agents.models import Deployment, IndexingMethod
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.jobs import run_build
 from knowledge.models import (
@@ -247,21 +247,20 @@ class TrialSearchTest(TestCase):
     def setUp(self) -> None:
         self.address = reverse("admin:knowledge_chunk_search")
 
+    def ask(self, deployment: Deployment, question: str) -> Any:
+        asked = {"deployment": str(deployment.pk), "question": question}
+        return superuser_client().get(self.address, asked)
+
     def test_the_production_search_is_shown_with_its_thresholds(self) -> None:
         deployment = make_library()
-        page = superuser_client().get(
-            self.address,
-            {"deployment": deployment.pk, "question": "Combien coûte la carte de lecteur ?"},
-        )
+        page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
         self.assertContains(page, "12 euros")
         self.assertContains(page, "1,000")
         assert page.content.count(b"<form") <= 4
 
     def test_a_missing_index_is_a_message(self) -> None:
         deployment = make_deployment()
-        page = superuser_client().get(
-            self.address, {"deployment": deployment.pk, "question": "Prix ?"}
-        )
+        page = self.ask(deployment, "Prix ?")
         assert "pas encore d’index" in shown_messages(page)
 
     def test_the_page_opens_empty_and_refuses_strangers(self) -> None:

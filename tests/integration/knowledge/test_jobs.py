@@ -6,6 +6,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
+from django.db import transaction
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -29,6 +30,7 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.indexing.report import IndexReport
 from knowledge.models import (
     BuildKind,
     BuildPhase,
@@ -150,7 +152,7 @@ class FailureTests(TestCase):
         Chunk.objects.filter(document=self.documents[1]).update(
             knowledge_units=[{"question": "\u200b\x00", "answer": "Rien."}]
         )
-        report = sync.IndexReport()
+        report = IndexReport()
         sync.write_documents(agent=self.agent, documents=self.documents, report=report)
         assert self.statuses() == ["indexed", "failed", "indexed", "indexed"]
 
@@ -349,7 +351,7 @@ class FollowingRowsTests(TestCase):
     def test_rolled_back_edit_enqueues_nothing(self) -> None:
         with self.captureOnCommitCallbacks(execute=True), mock.patch.object(jobs, "nudge"):
             try:
-                with jobs.transaction.atomic():
+                with transaction.atomic():
                     self.chunk.save()
                     raise ValueError
             except ValueError:
