@@ -24,7 +24,7 @@ class Command(BaseCommand):
             infos = store.collections()
             # Asked after the list: a build that starts now uses a collection that is not in it.
             unfinished = IndexBuild.objects.filter(
-                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING]
+                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.STAGED]
             )
             in_use = set(unfinished.values_list("generation", flat=True))
             dropped = superseded_generations(infos, in_use=in_use)
