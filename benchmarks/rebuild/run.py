@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--readers", type=int, default=20)
     parser.add_argument("--processes", type=int, default=4, help="that the readers run in")
+    parser.add_argument("--part", choices=("load", "kill", "all"), default="all")
     parser.add_argument("--use", action="store_true", help="the real local embedder (slow)")
     parser.add_argument("--reader", nargs=2, metavar=("OUT", "STOP"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -68,27 +69,41 @@ def setup() -> None:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> None:
-    from benchmarks.rebuild.counting import counted
-
     fill(options.chunks, "g1")
     first = rebuild()
-    print(f"index: {options.chunks} chunks, {first['points']} points, {first['seconds']} s\n")
+    print(
+        f"index: {options.chunks} chunks, {first['points']} points, {first['seconds']} s",
+        flush=True,
+    )
+    if options.part != "kill":
+        measure_load(folder, options)
+    if options.part != "load":
+        measure_kill(options.chunks)
 
+
+def measure_load(folder: Path, options: argparse.Namespace) -> None:
+    """Readers search without pause while the whole index is rebuilt."""
     mark("g2")
     with readers(folder, options) as results:
         report = rebuild()
         time.sleep(2)
     total = results()
-    print(f"rebuild under load: {report['seconds']} s, {report['embedded']} embedded")
+    print(f"\nrebuild under load: {report['seconds']} s, {report['embedded']} embedded")
     print(
         "searches {searches}, failed {failed}, empty {empty}, mixed {mixed}; "
-        "of g1 {g1}, of g2 {g2}; p50 {p50} ms, p99 {p99} ms, longest {longest} ms".format(**total)
+        "of g1 {g1}, of g2 {g2}; p50 {p50} ms, p99 {p99} ms, longest {longest} ms".format(**total),
+        flush=True,
     )
+
+
+def measure_kill(chunks: int) -> None:
+    """A rebuild in which every text has changed, killed in the middle, run again, and undone."""
+    from benchmarks.rebuild.counting import counted
 
     before = answers()
     rewrite("g3")
     start = counted()
-    stored = killed_rebuild(options.chunks)
+    stored = killed_rebuild(chunks)
     at_kill = counted() - start
     time.sleep(5)  # its lease runs out
     resumed = rebuild()
@@ -96,9 +111,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         f"\nkill -9: {at_kill} texts embedded, {stored} points stored; run again: "
         f"{resumed['embedded']} embedded, {resumed['points']} points in all"
     )
-    print(
-        f"of {options.chunks} changed texts embedded twice: {at_kill + resumed['embedded'] - options.chunks}"
-    )
+    print(f"of {chunks} changed texts embedded twice: {at_kill + resumed['embedded'] - chunks}")
     changed = answers()
 
     started = time.perf_counter()
@@ -106,10 +119,11 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     inside = time.perf_counter() - started
     started = time.perf_counter()
     command("--rollback", expected=1)  # a process that finds nothing further back: its own cost
+    whole = time.perf_counter() - started
     same = sum(one == other for one, other in zip(before, answers(), strict=True))
     moved = sum(one != other for one, other in zip(before, changed, strict=True))
     print(
-        f"\nrollback: {inside * 1000:.0f} ms (a whole command {time.perf_counter() - started:.1f} s); "
+        f"\nrollback: {inside * 1000:.0f} ms (a whole command, start of Python included: {whole:.1f} s); "
         f"{same} of {len(before)} result lists are those of before, {moved} were others meanwhile"
     )
 
@@ -286,6 +300,7 @@ def read(output: Path, stop: Path, threads: int) -> None:
     """One process of readers: each thread searches again as soon as it has its answer."""
     import threading
 
+    os.nice(5)  # on few cores the readers would leave the rebuild nothing
     setup()
     rows = vectors()
     totals: dict[str, Any] = {

@@ -59,7 +59,7 @@ def reader(settings: Settings, tmp_path: Path) -> Iterator[Reader]:
         return real(arguments, env=environment, **options)  # type: ignore[call-overload, no-any-return]
 
     found = Reader()
-    with mock.patch.object(isolation.subprocess, "Popen", start):
+    with mock.patch("subprocess.Popen", start):
         yield found
     found.close()
 

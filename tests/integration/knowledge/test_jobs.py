@@ -1,11 +1,18 @@
 """Indexing jobs: what fails and is retried, cancelled and resumed, staged and approved; what follows a change of rows."""
 
+import io
+import json
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.management import call_command
+from django.db import transaction
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -29,6 +36,7 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.indexing.report import IndexReport
 from knowledge.models import (
     BuildKind,
     BuildPhase,
@@ -150,7 +158,7 @@ class FailureTests(TestCase):
         Chunk.objects.filter(document=self.documents[1]).update(
             knowledge_units=[{"question": "\u200b\x00", "answer": "Rien."}]
         )
-        report = sync.IndexReport()
+        report = IndexReport()
         sync.write_documents(agent=self.agent, documents=self.documents, report=report)
         assert self.statuses() == ["indexed", "failed", "indexed", "indexed"]
 
@@ -247,6 +255,30 @@ class StagedTests(TestCase):
         with pytest.raises(RebuildInProgressError) as refused:
             create_rebuild(agent=self.agent, method=QA)
         assert "approuvée" in str(refused.value.public_message)
+
+    def test_cleanup_leaves_a_staged_generation_alone(self) -> None:
+        build = self.stage()
+        call_command("qdrant_cleanup", verbosity=0, stdout=io.StringIO())
+        assert build.generation in generations(vector_store(), self.agent, QA)
+
+    def test_dry_run_of_the_command_compares_the_questions_of_a_file(self) -> None:
+        path = Path(tempfile.mkdtemp()) / "questions.jsonl"
+        path.write_text('{"question": "Quel est le tarif ?"}\n"Horaires ?"\n\n')
+        out = io.StringIO()
+        options: dict[str, Any] = {"dry_run": True, "questions": path, "json": True}
+        call_command("rebuild_agent_index", self.agent.slug, stdout=out, **options)
+        report = json.loads(out.getvalue())
+        assert (report["added"], report["removed"], report["changed"]) == (0, 0, 1)
+        first, second = report["questions"]
+        assert first["has_other_best"]
+        assert first["before"] != first["after"]
+        assert second["question"] == "Horaires ?"
+
+    def test_command_stages_and_approves(self) -> None:
+        call_command("rebuild_agent_index", self.agent.slug, stage=True, stdout=io.StringIO())
+        assert vector_store().resolve_alias(self.alias) == self.before
+        call_command("rebuild_agent_index", self.agent.slug, approve=True, stdout=io.StringIO())
+        assert vector_store().resolve_alias(self.alias) == IndexBuild.objects.get().generation
 
     def test_dry_run_compares_questions_and_leaves_nothing_behind(self) -> None:
         found = preview.preview_rebuild(
@@ -349,7 +381,7 @@ class FollowingRowsTests(TestCase):
     def test_rolled_back_edit_enqueues_nothing(self) -> None:
         with self.captureOnCommitCallbacks(execute=True), mock.patch.object(jobs, "nudge"):
             try:
-                with jobs.transaction.atomic():
+                with transaction.atomic():
                     self.chunk.save()
                     raise ValueError
             except ValueError:
