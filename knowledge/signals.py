@@ -17,10 +17,11 @@ from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
 from agents.models import Agent, Deployment
+from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.jobs import enqueue_sync
-from knowledge.indexing.sync import point_ids
+from knowledge.indexing.sync import point_ids, release_indexes
 from knowledge.models import Category, Chunk, Document, DocumentStatus
-from knowledge.tasks import drop_indexes, reconcile_agent, remove_points
+from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ def remove_document_file(instance: Document, **_kwargs: Any) -> None:
 
 @receiver(post_delete, sender=Agent)
 def drop_agent_indexes(instance: Agent, **_kwargs: Any) -> None:
-    _after_commit(partial(drop_indexes.delay, instance.slug))
+    _after_commit(partial(_drop_indexes, instance.slug))
 
 
 @receiver(post_save, sender=Chunk)
@@ -124,6 +125,17 @@ class _Gathered:
         fresh.found.setdefault(agent, {}).update(dict.fromkeys(items))
         if gathered is None:
             transaction.on_commit(fresh)
+
+
+def _drop_indexes(agent_slug: str) -> None:
+    try:
+        names = release_indexes(agent_slug=agent_slug)
+    except VectorStoreUnavailableError:
+        logger.warning("The vector store is away; the indexes of %s are dropped later.", agent_slug)
+        drop_abandoned_indexes.delay(agent_slug)
+        return
+    if names:
+        drop_indexes.delay(names)
 
 
 def _remove(agent_slug: str, ids: list[str]) -> None:

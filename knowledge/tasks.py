@@ -45,5 +45,16 @@ def remove_points(agent_slug: str, ids: list[str]) -> None:
     retry_backoff=True,
     max_retries=8,
 )
-def drop_indexes(agent_slug: str) -> None:
-    sync.drop_indexes(agent_slug=agent_slug)
+def drop_indexes(names: list[str]) -> None:
+    sync.drop_collections(names)
+
+
+@shared_task(
+    soft_time_limit=60,
+    time_limit=90,
+    autoretry_for=(VectorStoreUnavailableError,),
+    retry_backoff=True,
+    max_retries=8,
+)
+def drop_abandoned_indexes(agent_slug: str) -> None:
+    sync.drop_abandoned_indexes(agent_slug=agent_slug)

@@ -17,7 +17,7 @@ from knowledge.exceptions import (
     EmbeddingUnavailableError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing.generations import current_generation, generations
+from knowledge.indexing.generations import current_generation, generations, previous_alias
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sources import has_content, plan_chunk, plan_document
@@ -157,12 +157,30 @@ def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
                 break
 
 
-def drop_indexes(*, agent_slug: str) -> None:
-    """Drop every generation of an agent that was deleted."""
-    store = vector_store()
+def release_indexes(*, agent_slug: str) -> list[str]:
+    """Take the aliases of a deleted agent away; returns its generations, which nobody can find any more.
+
+    They are dropped by these names, never by the slug: an agent of the same name may have an index by then.
+    """
+    store, deleted = vector_store(), Agent(slug=agent_slug)
+    names = [name for method in IndexingMethod for name in generations(store, deleted, method)]
     for method in IndexingMethod:
-        for name in generations(store, Agent(slug=agent_slug), method):
-            store.drop(name)
+        for alias in (collection_alias(agent_slug, method), previous_alias(deleted, method)):
+            if store.resolve_alias(alias) in names:
+                store.remove_alias(alias)
+    return names
+
+
+def drop_collections(names: Sequence[str]) -> None:
+    store = vector_store()
+    for name in names:
+        store.drop(name)
+
+
+def drop_abandoned_indexes(*, agent_slug: str) -> None:
+    """The late way, where the store was away at the deletion: nothing is dropped when the name has an agent again."""
+    if not Agent.objects.filter(slug=agent_slug).exists():
+        drop_collections(release_indexes(agent_slug=agent_slug))
 
 
 def _methods_to_write(agent: Agent) -> list[IndexingMethod]:

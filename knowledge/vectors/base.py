@@ -157,6 +157,10 @@ class VectorStore(ABC):
     def resolve_alias(self, alias: str) -> str | None: ...
 
     @abstractmethod
+    def remove_alias(self, alias: str) -> None:
+        """Forget `alias`; its collection stays. No error if absent."""
+
+    @abstractmethod
     def drop(self, collection: str) -> None:
         """Remove the collection, its points and its aliases; no error if absent."""
 

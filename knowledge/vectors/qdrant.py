@@ -215,6 +215,14 @@ class QdrantVectorStore(VectorStore):
     def resolve_alias(self, alias: str) -> str | None:
         return self._aliases().get(alias)
 
+    def remove_alias(self, alias: str) -> None:
+        from qdrant_client import models
+
+        if alias in self._aliases():
+            delete = models.DeleteAlias(alias_name=self._name(alias))
+            operations = [models.DeleteAliasOperation(delete_alias=delete)]
+            self._call(lambda client: client.update_collection_aliases(operations))
+
     def drop(self, collection: str) -> None:
         name = self.resolve_alias(collection) or collection
         try:

@@ -326,6 +326,10 @@ class TableVectorStore(VectorStore):
             )
             return names.first()
 
+    def remove_alias(self, alias: str) -> None:
+        with _translated():
+            VectorAlias.objects.filter(name=alias).delete()
+
     def drop(self, collection: str) -> None:
         with _translated(), transaction.atomic():
             state = _find(collection)

@@ -183,6 +183,14 @@ def test_collections_are_listed_by_name(filled: VectorStore) -> None:
     assert listed[0].recipe.dimensions == 7
 
 
+def test_removed_alias_leaves_its_collection(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.remove_alias("zoo")
+    filled.remove_alias("zoo")
+    assert filled.resolve_alias("zoo") is None
+    assert filled.info("animals").aliases == ()
+
+
 def test_dropped_collection_takes_its_aliases_with_it(filled: VectorStore) -> None:
     filled.point_alias("zoo", "animals")
     filled.drop("animals")
