@@ -30,8 +30,12 @@ MAX_PASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class IndexDiff:
-    """What a rebuild would change, in points, against the index that readers see now."""
+    """What a rebuild would hold, and change in points against the index that readers see now."""
 
+    documents: int
+    chunks: int
+    waiting: int
+    points: int
     added: int
     removed: int
     changed: int
@@ -137,7 +141,16 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
                     continue
                 found += 1
                 changed += not same_payload(point.payload, planned[point.id].payload)
-    return IndexDiff(added=len(planned) - found, removed=removed, changed=changed)
+    chunks = Chunk.objects.filter(document__agent=agent)
+    return IndexDiff(
+        documents=agent.documents.count(),
+        chunks=chunks.count(),
+        waiting=chunks.waiting().count(),
+        points=len(planned),
+        added=len(planned) - found,
+        removed=removed,
+        changed=changed,
+    )
 
 
 def _fill(
