@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 from tqdm import tqdm
 
 from agents.exceptions import ApplicationError
@@ -53,15 +54,21 @@ def print_json(stdout: Any, value: Mapping[str, Any]) -> None:
 
 @contextmanager
 def errors_to_terminal() -> Iterator[None]:
-    """Our errors as a message on standard error and a non-zero exit status."""
+    """Our errors, and the database's, as a message on standard error and a non-zero exit status."""
     try:
         yield
     except ApplicationError as error:
         raise CommandError(f"{error.public_message} ({error})") from error
+    except DatabaseError as error:
+        raise CommandError(
+            f"The database cannot be used: {error}. "
+            "If it is new, or the program was upgraded, run: manage.py migrate"
+        ) from error
 
 
 def agent_named(slug: str) -> Agent:
-    agent = Agent.objects.filter(slug=slug).first()
+    with errors_to_terminal():
+        agent = Agent.objects.filter(slug=slug).first()
     if agent is None:
         known = ", ".join(Agent.objects.values_list("slug", flat=True)) or "none yet"
         raise CommandError(
@@ -71,7 +78,8 @@ def agent_named(slug: str) -> Agent:
 
 
 def deployment_named(slug: str) -> Deployment:
-    deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
+    with errors_to_terminal():
+        deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
     if deployment is None:
         known = ", ".join(Deployment.objects.values_list("slug", flat=True)) or "none yet"
         raise CommandError(
