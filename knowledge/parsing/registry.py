@@ -51,12 +51,7 @@ def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
     """Read a file of any supported format; raise `UnreadableDocumentError` for anything else."""
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
-    if len(data) > settings.MAX_DOCUMENT_BYTES:
-        raise unreadable(
-            f"{filename}: {len(data)} bytes",
-            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
-            % {"size": len(data), "limit": settings.MAX_DOCUMENT_BYTES},
-        )
+    check_size(len(data), filename=filename)
     parse: Callable[..., ParsedDocument] = import_string(
         _PARSERS[_source_type(data, filename=filename)]
     )
@@ -69,6 +64,16 @@ def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
             % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
         )
     return parsed
+
+
+def check_size(size: int, *, filename: str) -> None:
+    """Refuse a file by its size alone: a caller that knows it need not read the file."""
+    if size > settings.MAX_DOCUMENT_BYTES:
+        raise unreadable(
+            f"{filename}: {size} bytes",
+            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
+            % {"size": size, "limit": settings.MAX_DOCUMENT_BYTES},
+        )
 
 
 def _source_type(data: bytes, *, filename: str) -> SourceType:
