@@ -60,6 +60,8 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks.thresholds.run
 	$(BIN)/python -m benchmarks.vectors.run
 	$(BIN)/python -m benchmarks.streaming.run
+	$(BIN)/python -m benchmarks.rebuild.run
+	$(BIN)/python -m benchmarks.indexing.run
 
 # Pins: resolved for every supported Python and platform, with hashes and without addresses.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

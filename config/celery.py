@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 class Reaper(bootsteps.StartStopStep):
     """Looks for abandoned and forgotten builds at start and then every `JOB_REAP_SECONDS`.
 
-    Every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal.
+    At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal.
     """
 
     requires = ("celery.worker.components:Timer",)
@@ -44,6 +44,7 @@ class Reaper(bootsteps.StartStopStep):
         _reap()
         self._timers = [parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _reap)]
         if settings.RECONCILE_SECONDS > 0:
+            _reconcile()
             self._timers.append(
                 parent.timer.call_repeatedly(settings.RECONCILE_SECONDS, _reconcile)
             )

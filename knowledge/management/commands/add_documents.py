@@ -56,7 +56,7 @@ class Command(BaseCommand):
         else:
             print_report(self.stdout, report.as_json())
         if report.failed and not report.documents:
-            raise CommandError("No document could be read; the reasons are above.")
+            raise CommandError("No document could be indexed; the reasons are above.")
 
 
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:

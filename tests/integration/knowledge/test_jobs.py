@@ -136,6 +136,19 @@ class FailureTests(TestCase):
         alias = collection_alias(self.agent.slug, QA)
         assert vector_store().resolve_alias(alias) == build.generation
 
+    def test_resumed_rebuild_embeds_nothing_again_that_was_written(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        Chunk.objects.update(summary="Un autre résumé.")  # every content is to be embedded again
+        build = create_rebuild(agent=self.agent, method=QA)
+        with mock.patch("knowledge.indexing.points.WRITE_BATCH", 2):
+            with failing(after=2):
+                run_build(build.pk, may_retry=True)
+            written = vector_store().count(build.generation)
+            IndexBuild.objects.update(not_before=None)
+            report = run_build(build.pk)
+        assert report is not None
+        assert (written, report.embedded, report.points) == (4, 2, 8)
+
     def test_waiting_build_is_not_nudged_before_its_time(self) -> None:
         with failing():
             build = self.run_with_retries()
