@@ -36,7 +36,7 @@ from knowledge.indexing.jobs import (
     enqueue_rebuild,
     retry_build,
 )
-from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.indexing.rebuild import rollback_agent_index, rollback_target
 from knowledge.models import BuildStatus, Category, Chunk, Document, IndexBuild
 from knowledge.search import Passage, confirm_passages, search, thresholds_for
 
@@ -411,12 +411,21 @@ def _rebuild(
 def _roll_back(
     request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
 ) -> HttpResponseRedirect:
+    """All of them or none: what cannot go back is told before anything moves."""
+    can_go_back = True
     for agent, method in indexes:
         try:
-            generation = rollback_agent_index(agent=agent, method=method)
+            rollback_target(agent=agent, method=method)
         except CollectionMissingError:
+            can_go_back = False
             reason = _("il n’y a pas de génération précédente")
             messages.error(request, f"{agent} ({method.label}) : {reason}.")
+        except ApplicationError as error:
+            can_go_back = False
+            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
+    for agent, method in indexes if can_go_back else ():
+        try:
+            generation = rollback_agent_index(agent=agent, method=method)
         except ApplicationError as error:
             messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
         else:

@@ -104,7 +104,8 @@ class OvertakenTests(TestCase):
     def run_with(self, step: str, act: Callable[[Document], object], owner: Any = None) -> Any:
         """A build of both documents; `act` happens once, just before `step`."""
         owner = owner or Reader
-        real, done = getattr(owner, step), []
+        real = getattr(owner, step)
+        done: list[bool] = []
 
         def played(*arguments: Any, **options: Any) -> Any:
             if not done:

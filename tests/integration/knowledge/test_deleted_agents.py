@@ -5,7 +5,7 @@ from unittest import mock
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge import signals
+from knowledge import tasks
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.search import collection_alias
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes
@@ -24,8 +24,8 @@ class DeletedAgentTests(TestCase):
     def delete(self) -> tuple[mock.Mock, mock.Mock]:
         """Delete the agent while no worker runs; what is left to one."""
         with (
-            mock.patch.object(signals.drop_indexes, "delay") as named,
-            mock.patch.object(signals.drop_abandoned_indexes, "delay") as abandoned,
+            mock.patch.object(tasks.drop_indexes, "delay") as named,
+            mock.patch.object(tasks.drop_abandoned_indexes, "delay") as abandoned,
             self.captureOnCommitCallbacks(execute=True),
         ):
             self.agent.delete()

@@ -79,15 +79,15 @@ class AddDocumentsTests(TestCase):
         assert self.names() == {"a/readme.md", "b/readme.md"}
 
     def test_full_disk_is_told_for_each_file_and_the_rest_is_done(self) -> None:
-        real = FileSystemStorage._save
+        real = FileSystemStorage.save
 
-        def full(storage: FileSystemStorage, name: str, content: Any) -> str:
+        def full(storage: FileSystemStorage, name: str, content: Any, max_length: int) -> str:
             if b"# a" in content.read():
                 raise OSError(errno.ENOSPC, "No space left on device")
             content.seek(0)
-            return real(storage, name, content)
+            return real(storage, name, content, max_length)
 
-        with mock.patch.object(FileSystemStorage, "_save", full):
+        with mock.patch.object(FileSystemStorage, "save", full):
             report = run("add_documents", self.agent.slug, self.folder)
         assert [row["item"] for row in report["failed"]] == ["a/readme.md"]
         assert "space" in report["failed"][0]["reason"]

@@ -24,7 +24,7 @@ from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
 from knowledge.search import collection_alias
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Json, vector_store
 from tests.factories import FailingStore, add_document, make_agent, make_deployment
 
 FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
@@ -142,7 +142,8 @@ class WrittenMeanwhileTests(TestCase):
 
     def rebuild_with(self, *, before: str, act: Callable[[], object]) -> None:
         """A rebuild during which `act` happens once, just before a step of it."""
-        real, done = getattr(rebuild, before), []
+        real = getattr(rebuild, before)
+        done: list[object] = []
 
         def step(*arguments: Any, **options: Any) -> Any:
             if not done:
@@ -175,7 +176,7 @@ class WrittenMeanwhileTests(TestCase):
 
     def test_document_indexed_while_the_new_generation_catches_up_is_kept(self) -> None:
         live = self.store.resolve_alias(self.alias)
-        real = rebuild.plan_agent
+        real = sources.plan_agent
 
         def plan(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
             late = agent.documents.filter(name="late.md")
@@ -193,7 +194,7 @@ class WrittenMeanwhileTests(TestCase):
         text = {"display_text": "Avant."}
 
         def faq(_agent: Agent, _method: IndexingMethod) -> Iterator[PlannedPoint]:
-            payload = {"type": "qa_pair", "question": "Bonjour ?", **text}
+            payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", **text}
             yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
         with mock.patch.object(sources, "_sources", [faq]):
