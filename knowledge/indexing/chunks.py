@@ -129,4 +129,5 @@ def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:
     names = {draft.category for draft in drafts if draft.category}
-    return {name: Category.objects.get_or_create(name=name[:200])[0] for name in names}
+    # In one order for all, as each is locked until the end: two documents with the same ones never wait for each other.
+    return {name: Category.objects.get_or_create(name=name[:200])[0] for name in sorted(names)}
