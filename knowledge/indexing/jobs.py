@@ -33,9 +33,11 @@ from knowledge.indexing.documents import index_documents, update_documents
 from knowledge.indexing.generations import new_generation
 from knowledge.indexing.preview import Preview, compare_questions, recent_questions
 from knowledge.indexing.rebuild import (
+    complete_generation,
     diff_agent_index,
     discard_generation,
     fill_generation,
+    is_in_service,
     put_in_service,
 )
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
@@ -366,6 +368,8 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
 
 def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     method = IndexingMethod(build.method)
+    if is_in_service(agent=build.agent, method=method, generation=build.generation):
+        return complete_generation(agent=build.agent, method=method, generation=build.generation)
     report = fill_generation(
         agent=build.agent, method=method, generation=build.generation, on_progress=on_progress
     )

@@ -89,6 +89,22 @@ def put_in_service(
             store.drop(name)
 
 
+def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> bool:
+    return vector_store().resolve_alias(collection_alias(agent.slug, method)) == generation
+
+
+def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
+    """What is left to do where a rebuild was cut after its alias had moved. It is not filled again: others write there."""
+    put_in_service(agent=agent, method=method, generation=generation, fingerprints={})
+    return IndexReport(
+        documents=agent.documents.count(),
+        chunks=Chunk.objects.filter(document__agent=agent).count(),
+        points=vector_store().count(generation),
+        waiting=Chunk.objects.filter(document__agent=agent).waiting().count(),
+        generation=generation,
+    )
+
+
 def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
     """Drop a generation that readers do not use."""
     store = vector_store()

@@ -18,7 +18,7 @@ from knowledge.exceptions import (
 )
 from knowledge.indexing import rebuild, sources
 from knowledge.indexing.generations import generations
-from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents
@@ -201,3 +201,20 @@ class WrittenMeanwhileTests(TestCase):
             self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
         stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
         assert stored.payload["display_text"] == "Après."
+
+    def test_rebuild_cut_after_the_alias_moved_is_completed_without_filling_again(self) -> None:
+        build = create_rebuild(agent=self.agent, method=QA)
+        with (
+            mock.patch.object(rebuild, "_catch_up", side_effect=VectorStoreUnavailableError("x")),
+            pytest.raises(VectorStoreUnavailableError),
+        ):
+            run_build(build.pk)
+        assert self.store.resolve_alias(self.alias) == build.generation
+        add_document(self.agent, name="late.md")
+        retry_build(build)
+        with mock.patch.object(rebuild, "_fill", side_effect=AssertionError):
+            report = run_build(build.pk)
+        assert report is not None
+        assert (report.documents, report.points) == (2, 10)
+        assert self.store.count(self.alias) == 10
+        assert stale_documents(self.agent) == []
