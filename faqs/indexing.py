@@ -31,11 +31,11 @@ from faqs.models import (
     Phrasing,
 )
 from knowledge.embeddings.base import Embedder, Recipe, embedder
-from knowledge.indexing.documents import remove_points
 from knowledge.indexing.generations import current_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sources import plan_faq_point
+from knowledge.indexing.sync import remove_points
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
 

@@ -65,6 +65,9 @@ _OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
+#: Ids alone are small.
+_IDS_AT_ONCE = 5_000
+
 
 class QdrantVectorStore(VectorStore):
     def __init__(
@@ -194,6 +197,28 @@ class QdrantVectorStore(VectorStore):
         kept = _filter(payload_filter) or models.Filter()
         self._remove(collection, models.FilterSelector(filter=kept))
 
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        kept = _filter(payload_filter)
+        found: list[str] = []
+        offset: Any = None
+        while True:
+            after = offset
+
+            def ask(client: "QdrantClient", at: Any = after) -> "tuple[list[models.Record], Any]":
+                return client.scroll(
+                    self._name(collection),
+                    scroll_filter=kept,
+                    limit=_IDS_AT_ONCE,
+                    offset=at,
+                    with_payload=False,
+                    with_vectors=False,
+                )
+
+            records, offset = self._call(ask)
+            found += [str(record.id) for record in records]
+            if offset is None:
+                return found
+
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         counted = self._call(
             lambda client: client.count(
@@ -246,6 +271,14 @@ class QdrantVectorStore(VectorStore):
 
     def resolve_alias(self, alias: str) -> str | None:
         return self._aliases().get(alias)
+
+    def remove_alias(self, alias: str) -> None:
+        from qdrant_client import models
+
+        if alias in self._aliases():
+            delete = models.DeleteAlias(alias_name=self._name(alias))
+            operations = [models.DeleteAliasOperation(delete_alias=delete)]
+            self._call(lambda client: client.update_collection_aliases(operations))
 
     def drop(self, collection: str) -> None:
         name = self.resolve_alias(collection) or collection
