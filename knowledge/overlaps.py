@@ -105,10 +105,16 @@ def _overlaps(
                 continue
             seen.add(pair)
             first, second = passages[pair[0]], passages[pair[1]]
-            apart = first.chunk_id is None or first.chunk_id != second.chunk_id
-            if apart and _ask_the_same(first.question, second.question):
+            if _may_overlap(first, second) and _ask_the_same(first.question, second.question):
                 kind = _kind(first.content, second.content)
                 yield Overlap(first, second, round(float(scores[at, other]), 4), kind)
+
+
+def _may_overlap(first: Passage, second: Passage) -> bool:
+    """Two questions of one chunk do not; validated answers are compared with one another when staff save them."""
+    if first.is_faq and second.is_faq:
+        return False
+    return first.chunk_id is None or first.chunk_id != second.chunk_id
 
 
 def _ask_the_same(first: str, second: str) -> bool:

@@ -1,13 +1,17 @@
 """The admin of passages and their conflicts, close questions, staged indexes, and the trial search."""
 
 import re
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import Deployment, IndexingMethod
+from agents.models import Agent, Deployment, IndexingMethod
+from knowledge import search as search_module
+from knowledge.calibration import threshold_profile
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.jobs import run_build
 from knowledge.models import (
@@ -257,6 +261,17 @@ class TrialSearchTest(TestCase):
         self.assertContains(page, "12 euros")
         self.assertContains(page, "1,000")
         assert page.content.count(b"<form") <= 4
+
+    def test_the_guard_rail_of_the_trial_is_held_against_the_relevance(self) -> None:
+        deployment = make_library()
+        Agent.objects.update(guard_rail_threshold=1.5)
+        known = threshold_profile("universal-sentence-encoder-multilingual-3")
+        assert known is not None
+        profile = replace(known, lexical_weight=5.0)
+        with mock.patch.object(search_module, "threshold_profile", return_value=profile):
+            page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
+        self.assertNotContains(page, "Le garde-fou refuserait")
+        self.assertContains(page, "passe (")
 
     def test_a_missing_index_is_a_message(self) -> None:
         deployment = make_deployment()

@@ -19,7 +19,7 @@ from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.report import IndexReport
 from knowledge.models import Chunk, Document, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.overlaps import find_overlaps
-from tests.factories import add_document, make_agent
+from tests.factories import add_document, make_agent, make_learned
 
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "Le passeport coûte 86 euros."}
 BAD = {"question": "Et sinon ?", "answer": "Il coûte 96 euros."}
@@ -206,6 +206,18 @@ class OverlapTests(TestCase):
         self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
         second = self.add("b.md", "Combien coûte la carte ?", "La carte coûte 15 euros.")
         assert find_overlaps(self.agent, document_ids={second.pk}) == 1
+
+    def test_validated_answer_that_says_otherwise_is_a_contradiction(self) -> None:
+        self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
+        make_learned(self.agent, question="Combien coûte la carte ?", answer="Elle coûte 15 euros.")
+        assert [kind for kind, _question in self.found()] == [OverlapKind.CONTRADICTION]
+
+    def test_phrasings_of_a_validated_answer_are_no_duplicates(self) -> None:
+        make_learned(
+            self.agent, question="Combien coûte la carte ?", phrasings=["Combien coûte une carte ?"]
+        )
+        with mock.patch.object(overlaps, "_ALIKE", 0.1), mock.patch.object(overlaps, "_checks", []):
+            assert self.found() == []
 
     def test_agents_are_looked_at_apart(self) -> None:
         self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
