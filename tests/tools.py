@@ -19,9 +19,9 @@ def declared(*functions: Callable[..., Any], **options: Any) -> Iterator[None]:
     before = list(registry)
     for spec in before:
         registry.remove(spec.name)
-    for function in functions:
-        registry.register(spec_from_function(function, **options))
     try:
+        for function in functions:
+            registry.register(spec_from_function(function, **options))
         yield
     finally:
         for function in functions:

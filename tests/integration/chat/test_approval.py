@@ -21,7 +21,11 @@ ran: list[str] = []
 
 
 def book(room: str) -> dict[str, object]:
-    """Book a room."""
+    """Book a room.
+
+    Args:
+        room: Its name.
+    """
     ran.append(room)
     return {"booked": room}
 

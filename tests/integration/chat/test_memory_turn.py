@@ -98,7 +98,7 @@ class MemoryTurnTests(TestCase):
         assert entry.status == EntryStatus.TO_REVIEW
 
     async def test_empty_memory_is_known_without_a_lookup(self) -> None:
-        with mock.patch("chat.turn.recall_cached") as lookup:
+        with mock.patch("chat.memory.recall_cached") as lookup:
             result, _ = await ask(self.deployment, NEAR)
         lookup.assert_not_called()
         assert self.outcome(result.trace.lines) == "empty"

@@ -55,7 +55,11 @@ QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l
 
 
 def weather(city: str) -> dict[str, object]:
-    """Give the weather of a city."""
+    """Give the weather of a city.
+
+    Args:
+        city: Its name.
+    """
     ran.append(city)
     return {"city": city, "degrees": 12}
 
@@ -67,7 +71,11 @@ def clock() -> dict[str, object]:
 
 
 def constant(number: int) -> dict[str, object]:
-    """Always say the same."""
+    """Always say the same.
+
+    Args:
+        number: Any.
+    """
     return {"same": True}
 
 

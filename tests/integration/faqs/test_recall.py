@@ -23,6 +23,7 @@ from faqs.recall import (
     memory_threshold,
     recall_cached,
 )
+from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
 from tests.factories import (
@@ -192,9 +193,10 @@ class SeedSection4SimilarityTests(TestCase):
     def test_default_threshold_is_that_of_the_embedding_model(self) -> None:
         config = make_config(self.deployment)
         assert memory_threshold(config, model="text-embedding-3-small") == 0.85
-        assert memory_threshold(config, model="multilingual-e5-small") == 0.92
-        use = "universal-sentence-encoder-multilingual-3"
-        assert memory_threshold(config, model=use) == 0.75
+        for model in ("multilingual-e5-small", "universal-sentence-encoder-multilingual-3"):
+            profile = threshold_profile(model)
+            assert profile is not None
+            assert memory_threshold(config, model=model) == profile.memory
         assert memory_threshold(config, model="unknown") is None
 
 
