@@ -133,25 +133,23 @@ class RebuildTests(TestCase):
         chunk.content = "Ouverte la nuit."
         chunk.save()
         update_documents(agent=agent, documents=[document])
-        row.answer = ANSWER
+        row.question, row.answer = "Où attacher un vélo ?", ANSWER
         save_learned(row, phrasings=[])
         sync_learned()
-        assert "Ouverte la nuit." in self.texts(agent)
+        assert "Ouverte la nuit." in self.texts(agent, is_faq=False)
         rollback_agent_index(agent=agent, method=QA)
-        assert answers(agent) == [ANSWER]
-        assert "Ouverte la nuit." not in self.texts(agent)
-        assert document.chunks.count() == len({*self.chunks(agent)})
+        assert self.texts(agent, is_faq=True) == [ANSWER]
+        assert answers(agent, row.question) == [ANSWER]
+        best = ask(agent, row.question).hits[0]
+        assert (best.question, round(best.score, 3)) == (row.question, 1.0)
+        assert "Ouverte la nuit." not in self.texts(agent, is_faq=False)
+        assert len(self.texts(agent, is_faq=False)) == 5
 
-    def texts(self, agent: Agent) -> list[Any]:
-        return [point.payload["display_text"] for point in self.points(agent)]
-
-    def chunks(self, agent: Agent) -> list[Any]:
-        return [p.payload["chunk_id"] for p in self.points(agent) if not is_faq_point(p.payload)]
-
-    def points(self, agent: Agent) -> list[Point]:
-        return [
-            p for batch in vector_store().scroll(collection_alias(agent.slug, QA)) for p in batch
-        ]
+    def texts(self, agent: Agent, *, is_faq: bool) -> list[Any]:
+        """What the points in service say, those of validated answers or those of documents."""
+        batches = vector_store().scroll(collection_alias(agent.slug, QA))
+        points = [point for batch in batches for point in batch]
+        return [p.payload["display_text"] for p in points if is_faq_point(p.payload) is is_faq]
 
     def test_rollback_whose_faq_points_cannot_be_written_leaves_the_index_in_service(self) -> None:
         row = make_learned(question=QUESTION)
