@@ -36,7 +36,7 @@ from knowledge.indexing.jobs import (
     enqueue_rebuild,
     retry_build,
 )
-from knowledge.indexing.rebuild import rollback_agent_index, rollback_target
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.models import BuildStatus, Category, Chunk, Document, IndexBuild
 from knowledge.search import Passage, confirm_passages, search, thresholds_for
 
@@ -416,7 +416,7 @@ def _roll_back(
     can_go_back = True
     for agent, method in indexes:
         try:
-            rollback_target(agent=agent, method=method)
+            prepare_rollback(agent=agent, method=method)
         except CollectionMissingError:
             can_go_back = False
             reason = _("il n’y a pas de génération précédente")

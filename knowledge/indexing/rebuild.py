@@ -137,19 +137,29 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
     return target
 
 
+def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
+    """Bring the points of other apps up to date where a rollback would go; readers see none of it. Returns the target.
+
+    What can fail, fails here: whoever takes several indexes back prepares all of them first.
+    """
+    target = rollback_target(agent=agent, method=method)
+    donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
+    _follow_registered(agent, method, target, donor=donor)
+    return target
+
+
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
     """Put the generation that answered before the current one in service again; returns its name.
 
     Its documents are those of its time; its points of other apps are brought up to date.
     """
-    target = rollback_target(agent=agent, method=method)
+    target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
     left = store.resolve_alias(alias)
-    # Before readers come, so that none misses one; and after, for what was written to the other generation meanwhile.
-    _follow_registered(agent, method, target, donor=left)
     store.point_alias(alias, target)
     # The generation that was left is nobody's target: it goes with the next rebuild.
     store.point_alias(previous_alias(agent, method), target)
+    # What was written to the other generation meanwhile.
     _follow_registered(agent, method, target, donor=left)
     return target
 

@@ -53,7 +53,8 @@ IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
 _METADATA = "repondant"
 #: Payload fields that filters use; a server looks them up in an index.
-_INDEXED_FIELDS = ("category", "chunk_category", "document_id", "type")
+_INDEXED_FIELDS = ("category", "chunk_category", "type")
+_INDEXED_NUMBERS = ("chunk_id", "document_id")
 _WRITE_BATCH = 256
 #: The name of the sparse vector; the dense one has none.
 _TERMS = "terms"
@@ -502,7 +503,8 @@ class QdrantVectorStore(VectorStore):
             return  # there it would only warn that indexes have no effect
         for field in _INDEXED_FIELDS:
             self._index(collection, field)
-        self._index(collection, "chunk_id", integer=True)
+        for field in _INDEXED_NUMBERS:
+            self._index(collection, field, integer=True)
 
     def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
         from qdrant_client import models

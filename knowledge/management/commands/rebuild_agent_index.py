@@ -16,7 +16,7 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
-from knowledge.indexing.rebuild import rollback_agent_index, rollback_target
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     agent_named,
@@ -76,7 +76,7 @@ class Command(BaseCommand):
                 if options["rollback"]:
                     # All of them first: one that cannot go back leaves the others where they are.
                     for each in methods:
-                        rollback_target(agent=agent, method=each)
+                        prepare_rollback(agent=agent, method=each)
                 reports = [chosen(agent, each) for each in methods]
         total = _sum(reports)
         if options["json"]:

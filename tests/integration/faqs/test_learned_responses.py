@@ -6,6 +6,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import TestCase
 from django.utils import timezone
 
@@ -162,6 +163,23 @@ class RebuildTests(TestCase):
             rollback_agent_index(agent=row.agent, method=QA)
         assert vector_store().resolve_alias(collection_alias(row.agent.slug, QA)) == current
         assert answers(row.agent) == [ANSWER]
+
+    def test_rollback_of_two_methods_moves_none_where_the_faq_points_of_one_cannot_be_written(
+        self,
+    ) -> None:
+        row = make_learned(question=QUESTION)
+        make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
+        for method in (QA, LEGACY, QA, LEGACY):
+            self.rebuild(row.agent, method)
+        aliases = [collection_alias(row.agent.slug, method) for method in (QA, LEGACY)]
+        current = [vector_store().resolve_alias(alias) for alias in aliases]
+        row.answer = ANSWER
+        save_learned(row)
+        sync_learned()
+        # The commands go through the methods by name: the second one fails.
+        with failing_store(aliases[0]), pytest.raises(CommandError):
+            call_command("rebuild_agent_index", row.agent.slug, "--rollback")
+        assert [vector_store().resolve_alias(alias) for alias in aliases] == current
 
     def test_faq_written_while_a_rollback_moves_the_alias_is_in_the_index_that_comes_back(
         self,
