@@ -62,6 +62,8 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks.streaming.run
 	$(BIN)/python -m benchmarks.memory.run
 	$(BIN)/python -m benchmarks.tools.run
+	$(BIN)/python -m benchmarks.rebuild.run
+	$(BIN)/python -m benchmarks.indexing.run
 
 # Pins: resolved for every supported Python and platform, with hashes and without addresses.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

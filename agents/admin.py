@@ -159,7 +159,7 @@ class AgentAdmin(SettingsAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if change and "indexing_method" in form.changed_data:
-            _warn_of_missing_index(request, obj, obj.indexing_method)
+            _tell_of_index(request, obj, obj.indexing_method)
 
     @admin.display(description=_("méthode"), ordering="indexing_method")
     def method(self, agent: Agent) -> str:
@@ -230,16 +230,19 @@ def _deployments_url(agent: Agent) -> str:
     return admin_url(Deployment, "changelist", agent__id__exact=agent.pk)
 
 
-def _warn_of_missing_index(request: HttpRequest, agent: Agent, method: str) -> None:
-    """A method that nobody used so far has no index yet; until it has one, questions find nothing."""
-    rebuild = admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk, method=method)
+def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
+    """A method that nobody used so far has no index yet; `knowledge` queues it when it sees the change."""
+    builds = admin_url("knowledge.indexbuild", "changelist", agent__id__exact=agent.pk)
     messages.warning(
         request,
         format_html(
             "{} {}",
-            _("La méthode d’indexation « %(method)s » a besoin d’un index à jour.")
+            _(
+                "L’index de la méthode « %(method)s » est complété s’il le faut ; "
+                "jusque-là, des questions peuvent rester sans réponse."
+            )
             % {"method": IndexingMethod(method).label},
-            link(rebuild, _("Reconstruire l’index")),
+            link(builds, _("Suivre les indexations")),
         ),
     )
 
@@ -289,7 +292,7 @@ class DeploymentAdmin(SettingsAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if form.cleaned_data.get(METHOD_FIELD) and METHOD_FIELD in form.changed_data:
-            _warn_of_missing_index(request, obj.agent, form.cleaned_data[METHOD_FIELD])
+            _tell_of_index(request, obj.agent, form.cleaned_data[METHOD_FIELD])
 
     @admin.display(description=_("page de conversation"), ordering="slug")
     def page(self, deployment: Deployment) -> str:

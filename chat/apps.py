@@ -1,4 +1,4 @@
-"""Application configuration of `chat`: connects its signals."""
+"""Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -10,3 +10,7 @@ class ChatConfig(AppConfig):
 
     def ready(self) -> None:
         from chat import signals  # noqa: F401
+        from chat.quality.recent import recent_questions
+        from knowledge.indexing.preview import register_question_source
+
+        register_question_source(recent_questions)

@@ -49,6 +49,12 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Documents"), "description", "knowledge_document", "knowledge.view_document"),
             Entry(_("Passages"), "segment", "knowledge_chunk", "knowledge.view_chunk"),
+            Entry(
+                _("Questions proches"),
+                "difference",
+                "knowledge_questionoverlap",
+                "knowledge.view_questionoverlap",
+            ),
             Entry(_("Catégories"), "label", "knowledge_category", "knowledge.view_category"),
             Entry(
                 _("Indexations"),

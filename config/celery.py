@@ -28,22 +28,30 @@ logger = logging.getLogger(__name__)
 
 
 class Reaper(bootsteps.StartStopStep):
-    """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every `JOB_REAP_SECONDS`."""
+    """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every `JOB_REAP_SECONDS`.
+
+    At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal.
+    """
 
     requires = ("celery.worker.components:Timer",)
 
     def __init__(self, parent: Any, **_kwargs: Any) -> None:
-        self._timer: Any = None
+        self._timers: list[Any] = []
 
     def start(self, parent: Any) -> None:
         from django.conf import settings
 
         _reap()
-        self._timer = parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _reap)
+        self._timers = [parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _reap)]
+        if settings.RECONCILE_SECONDS > 0:
+            _reconcile()
+            self._timers.append(
+                parent.timer.call_repeatedly(settings.RECONCILE_SECONDS, _reconcile)
+            )
 
     def stop(self, parent: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers:
+            timer.cancel()
 
 
 def _reap() -> None:
@@ -64,6 +72,18 @@ def _reap() -> None:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:
         close_old_connections()
+
+
+def _reconcile() -> None:
+    from celery.exceptions import OperationalError
+
+    from knowledge.indexing.jobs import RECONCILE_TASK
+
+    try:
+        # Several workers ask at the same time; the message of one is enough and does not outlive the next.
+        app.send_task(RECONCILE_TASK, expires=60)
+    except OperationalError:
+        logger.warning("The broker is unreachable; the indexes are compared later.")
 
 
 app.steps["worker"].add(Reaper)

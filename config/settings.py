@@ -267,6 +267,17 @@ QA_MIN_GROUNDING = env.float("QA_MIN_GROUNDING", default=0.6)
 #: Questions that a model may write for one chunk, and the length of its reply in tokens.
 MAX_UNITS_PER_CHUNK = env.int("MAX_UNITS_PER_CHUNK", default=8)
 UNIT_GENERATION_TOKENS = env.int("UNIT_GENERATION_TOKENS", default=2_048)
+#: Chunks that the model is asked about at the same time.
+UNIT_GENERATION_PARALLEL = env.int("UNIT_GENERATION_PARALLEL", default=4)
+#: Above this product of questions compared, close questions are looked for only where documents change; pairs kept.
+OVERLAP_MAX_COMPARISONS = env.int("OVERLAP_MAX_COMPARISONS", default=400_000_000)
+OVERLAP_MAX_PAIRS = env.int("OVERLAP_MAX_PAIRS", default=1_000)
+#: Real questions that a rebuild is previewed with, when none are named.
+PREVIEW_QUESTIONS = env.int("PREVIEW_QUESTIONS", default=50)
+#: A file is read in a process of its own, which may take this long and this much memory (address space).
+PARSE_ISOLATED = env.bool("PARSE_ISOLATED", default=True)
+PARSE_TIMEOUT_SECONDS = env.float("PARSE_TIMEOUT_SECONDS", default=300.0)
+PARSE_MEMORY_BYTES = env.int("PARSE_MEMORY_BYTES", default=2 * 1024**3)
 
 # --- Validated answers: bounds ---------------------------------------------------------------------------------------
 
@@ -377,6 +388,11 @@ JOB_LEASE_SECONDS = env.float("JOB_LEASE_SECONDS", default=60.0)
 JOB_HEARTBEAT_SECONDS = env.float("JOB_HEARTBEAT_SECONDS", default=10.0)
 JOB_REAP_SECONDS = env.float("JOB_REAP_SECONDS", default=15.0)
 JOB_MAX_ATTEMPTS = env.int("JOB_MAX_ATTEMPTS", default=5)
+#: The pause before a job that failed for a reason that may pass is tried again, doubled each time up to the ceiling.
+JOB_RETRY_SECONDS = env.float("JOB_RETRY_SECONDS", default=15.0)
+JOB_RETRY_CEILING_SECONDS = env.float("JOB_RETRY_CEILING_SECONDS", default=900.0)
+#: How often documents whose rows were changed without a signal are looked for; 0: never.
+RECONCILE_SECONDS = env.float("RECONCILE_SECONDS", default=300.0)
 JOB_SOFT_LIMIT_SECONDS = env.int("JOB_SOFT_LIMIT_SECONDS", default=6 * 3600)
 JOB_HARD_LIMIT_SECONDS = env.int("JOB_HARD_LIMIT_SECONDS", default=6 * 3600 + 300)
 

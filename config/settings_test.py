@@ -31,6 +31,8 @@ CONFIG_CACHE_SECONDS = 0.0
 AFTERWARDS_DELAY_SECONDS = 0.0
 RIGHTS_CHECK_SECONDS = 0.0
 SAVE_RETRY_SECONDS = (0.0, 0.0)
+# A test's settings and patches reach the parsers; `tests/integration/knowledge/test_isolation.py` switches it on.
+PARSE_ISOLATED = False
 WHITENOISE_USE_FINDERS = False
 WHITENOISE_AUTOREFRESH = True
 _QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"

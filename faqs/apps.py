@@ -1,4 +1,7 @@
-"""Application configuration of `faqs`: its points come along at a rebuild, and its rows confirm every hit on them."""
+"""Application configuration of `faqs`: its points come along at a rebuild, and its rows confirm every hit on them.
+
+It lends the second key to the search for close stored questions.
+"""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -10,9 +13,12 @@ class FaqsConfig(AppConfig):
 
     def ready(self) -> None:
         from faqs import indexing, recall, signals  # noqa: F401
+        from faqs.agreement import compare_questions
         from faqs.memory import signals as memory_signals  # noqa: F401
         from knowledge.indexing.sources import register_point_source
+        from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
 
         register_point_source(indexing.plan_learned)
         register_faq_check(recall.confirm_learned)
+        register_agreement_check(lambda first, second: compare_questions(first, second).agrees)

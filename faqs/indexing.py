@@ -31,11 +31,12 @@ from faqs.models import (
     Phrasing,
 )
 from knowledge.embeddings.base import Embedder, Recipe, embedder
-from knowledge.indexing.documents import remove_points
+from knowledge.exceptions import CollectionMissingError
 from knowledge.indexing.generations import current_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sources import plan_faq_point
+from knowledge.indexing.sync import remove_points
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
 
@@ -219,7 +220,7 @@ def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
         try:
             _write(agent, rows)
         except ApplicationError as error:
-            if len(rows) > 1 and not error.retryable:
+            if len(rows) > 1 and not _heals(error):
                 # One row that cannot be written must not keep the others back.
                 for row in rows:
                     _sync_batch(agent, [row.pk], report)
@@ -232,7 +233,11 @@ def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
 
 
 def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
-    """Write or remove every point of the rows, in every collection; raises on the first that refuses."""
+    """Write or remove every point of the rows, in every collection; raises on the first that refuses.
+
+    The index of a method that came into use and was never built is left to its rebuild, which takes these points along.
+    Where the agent has no other index, the rows wait for it.
+    """
     withdrawn = [point for row in rows if not row.is_standing for point in point_ids(row)]
     if withdrawn:
         remove_learned_points(agent_slug=agent.slug, ids=withdrawn)
@@ -242,13 +247,21 @@ def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
     store, model = vector_store(), embedder()
     shared = _shared_collection(store, model.recipe)
     _write_into(store, shared, model, planned, donors=[])
+    written, never_built = False, None
     for method in sorted(agent.methods_in_use()):
         for _pass in range(MAX_PASSES):
-            generation = current_generation(store, agent, method, model.recipe)
+            try:
+                generation = current_generation(store, agent, method, model.recipe)
+            except CollectionMissingError as error:
+                never_built = error
+                break
             # The vectors were just made: no phrasing is embedded twice.
             _write_into(store, generation, model, planned, donors=[shared])
+            written = True
             if store.resolve_alias(collection_alias(agent.slug, method)) == generation:
                 break  # no rebuild has put another generation in its place meanwhile
+    if never_built is not None and not written:
+        raise never_built
 
 
 def _write_into(
@@ -308,10 +321,15 @@ def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
     return changed
 
 
+def _heals(error: ApplicationError) -> bool:
+    """Whether staff need not do anything: a worker builds an index that is missing."""
+    return error.retryable or isinstance(error, CollectionMissingError)
+
+
 def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: SyncReport) -> None:
     """Keep the reason; what can heal by itself is pending, the rest failed. Both are tried again, ever more rarely."""
     logger.warning("%d learned responses could not be indexed: %s", len(rows), error.code)
-    state = IndexState.PENDING if error.retryable else IndexState.FAILED
+    state = IndexState.PENDING if _heals(error) else IndexState.FAILED
     reason = str(error.public_message)
     for row in rows:
         wait = min(

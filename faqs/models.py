@@ -41,7 +41,7 @@ class StatusReason(models.TextChoices):
     UNSOURCED = "unsourced", _("la réponse ne cite aucune source")
     IN_CONTEXT = "in_context", _("écrite à la suite d’autres échanges")
     REPORTED = "reported", _("signalée comme fausse")
-    CHUNK_CHANGED = "chunk_changed", _("un passage d’origine a changé ou a été supprimé")
+    CHUNK_CHANGED = "chunk_changed", _("un passage d’origine a changé, a été désactivé ou supprimé")
     AGENT_CHANGED = "agent_changed", _("apprise d’un autre agent")
     REVIEW_DUE = "review_due", _("la date de relecture est passée")
     IMPORTED = "imported", _("importée, en attente d’une relecture")

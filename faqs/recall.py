@@ -64,7 +64,7 @@ REFUSALS: dict[str, str | Promise] = {
     "changed": gettext_lazy("modifiée à l’instant"),
     "not_valid": gettext_lazy("plus valide"),
     "review_due": gettext_lazy("date de relecture passée"),
-    "chunk_changed": gettext_lazy("un passage d’origine a changé ou a été supprimé"),
+    "chunk_changed": gettext_lazy("un passage d’origine a changé, a été désactivé ou supprimé"),
     "reported": gettext_lazy("signalée comme fausse pour cette question"),
 }
 

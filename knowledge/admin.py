@@ -1,6 +1,6 @@
 """Categories, documents, passages and indexations, as staff see them.
 
-Derived rows (passages, indexations) are only looked at. What takes time is queued by the verbs of
+Passages are edited beside what their document says; indexations are only looked at. What takes time is queued by the verbs of
 `knowledge.indexing`, and its progress is a page of its own. The rows of the table vector store have no page.
 """
 
@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
@@ -35,13 +36,15 @@ from agents.admin_base import (
     stacked,
 )
 from agents.inheritance import ModelProfile, register_profile_source
+from agents.models import Agent
 from knowledge import admin_views
 from knowledge.calibrated import load_calibrations
 from knowledge.calibration import Rate, threshold_profile
+from knowledge.editing import document_text, edit_chunk
 from knowledge.embeddings.base import embedder
-from knowledge.forms import DocumentForm
+from knowledge.forms import ChunkForm, DocumentForm
 from knowledge.indexing.documents import store_document
-from knowledge.indexing.jobs import enqueue_documents
+from knowledge.indexing.jobs import enqueue_documents, enqueue_sync
 from knowledge.models import (
     BuildStatus,
     Category,
@@ -49,7 +52,9 @@ from knowledge.models import (
     Document,
     DocumentStatus,
     IndexBuild,
+    OverlapKind,
     PairVerdict,
+    QuestionOverlap,
     ThresholdCalibration,
     UnitsOrigin,
 )
@@ -67,12 +72,15 @@ _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.QUEUED: "neutral",
     BuildStatus.RUNNING: "busy",
     BuildStatus.DONE: "good",
+    BuildStatus.STAGED: "warning",
     BuildStatus.FAILED: "bad",
+    BuildStatus.CANCELLED: "neutral",
 }
 _ORIGIN_TONES: dict[str, Tone] = {
     UnitsOrigin.WAITING: "warning",
     UnitsOrigin.FOUND: "good",
     UnitsOrigin.GENERATED: "busy",
+    UnitsOrigin.STAFF: "good",
 }
 
 
@@ -230,10 +238,43 @@ class DocumentAdmin(StaffAdmin):
         return link(reverse("admin:knowledge_document_file", args=[document.pk]), _("Télécharger"))
 
 
+class EditedFilter(admin.SimpleListFilter):
+    """What staff have changed, and where the document has changed since."""
+
+    title = _("travail de l’équipe")
+    parameter_name = "staff"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("conflict", _("Conflit à régler")),
+            ("edited", _("Modifié par l’équipe")),
+            ("disabled", _("Désactivé")),
+            ("rejected", _("Questions écartées")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        match self.value():
+            case "conflict":
+                return queryset.filter(conflict__isnull=False)
+            case "edited":
+                return queryset.filter(source__isnull=False)
+            case "disabled":
+                return queryset.filter(enabled=False)
+            case "rejected":
+                return queryset.exclude(rejected_units=[])
+        return queryset
+
+
 @admin.register(Chunk)
-class ChunkAdmin(ReadOnlyAdmin):
-    list_display = ("excerpt", "document_link", "rank", "category", "origin", "questions")
+class ChunkAdmin(StaffAdmin):
+    """Passages and their questions. They come from documents, so none is added or deleted here: one is switched off."""
+
+    form = ChunkForm
+    change_list_template = "admin/knowledge/chunk/change_list.html"
+    change_form_template = "admin/knowledge/chunk/change_form.html"
+    list_display = ("excerpt", "document_link", "rank", "category", "origin", "questions", "work")
     list_filter = (
+        EditedFilter,
         "units_origin",
         "document__agent",
         ("document", AutocompleteSelectFilter),
@@ -243,20 +284,156 @@ class ChunkAdmin(ReadOnlyAdmin):
     list_select_related = ("document", "category")
     search_fields = ("content", "parent_context", "document__name", "document__title")
     ordering = ("document", "index")
+    actions = ("enable", "disable", "ask_again")
     readonly_fields = (
         "document_link",
         "rank",
         "headings",
         "text",
+        "source_text",
         "origin",
-        "units",
+        "work",
+        "units_list",
+        "rejected",
+        "summary",
         "keyword_list",
     )
     fieldsets = (
-        (None, {"fields": ("document_link", "rank", "headings", "category", "text")}),
-        (_("Questions et réponses"), {"fields": ("origin", "units")}),
+        (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
+        (_("Texte"), {"fields": ("parent_context", ("content", "source_text"))}),
+        (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
         (_("Résumé"), {"fields": ("summary", "keyword_list")}),
     )
+    shown_fieldsets = (
+        (None, {"fields": ("document_link", "rank", "work", "headings", "category", "text")}),
+        (_("Questions et réponses"), {"fields": ("origin", "units_list", "rejected")}),
+        (_("Résumé"), {"fields": ("summary", "keyword_list")}),
+    )
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def delete_view(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
+        """It would come back with the next reading of its document."""
+        raise PermissionDenied
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = {"show_delete": False, **(extra_context or {})}
+        return super().changeform_view(request, object_id, form_url, context)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        if not self.has_change_permission(request, obj):
+            return self.shown_fieldsets
+        if not isinstance(obj, Chunk) or not obj.is_in_conflict:
+            return self.fieldsets
+        text = (_("Texte"), {"fields": ("parent_context", ("content", "source_text"), "settled")})
+        return (self.fieldsets[0], text, *self.fieldsets[2:])
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("search/", wrap(admin_views.try_search), name="knowledge_chunk_search"),
+            path(
+                "<int:chunk_id>/resolve/",
+                wrap(admin_views.resolve_chunk),
+                name="knowledge_chunk_resolve",
+            ),
+            *super().get_urls(),
+        ]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        chunk = kwargs.get("obj")
+        if isinstance(chunk, Chunk):
+            context["conflict"] = chunk.conflict
+            context["before"] = chunk.source
+            context["may_resolve"] = self.has_change_permission(request, chunk)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        data = form.cleaned_data
+        obj.enabled, obj.category = data["enabled"], data["category"]
+        edit_chunk(
+            obj,
+            content=data["content"],
+            parent_context=data["parent_context"],
+            units=data["units"],
+            settled=data["settled"],
+        )
+        self.message_user(request, _("L’index suit dans quelques instants."))
+
+    @admin.action(description=_("Activer"), permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        self._switch(request, queryset, on=True)
+
+    @admin.action(description=_("Désactiver"), permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        self._switch(request, queryset, on=False)
+
+    @admin.action(description=_("Redemander des questions au modèle"), permissions=["change"])
+    def ask_again(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        """Only of passages that wait for some; those of staff and of documents stand."""
+        waiting = queryset.filter(units_origin=UnitsOrigin.WAITING)
+        by_agent: defaultdict[int, set[int]] = defaultdict(set)
+        for agent_id, document_id in waiting.values_list("document__agent", "document"):
+            by_agent[agent_id].add(document_id)
+        count = waiting.update(asked_with="", rejected_units=[])
+        for agent in Agent.objects.filter(pk__in=by_agent):
+            enqueue_documents(agent=agent, document_ids=sorted(by_agent[agent.pk]))
+        text = ngettext(
+            "Des questions vont être demandées pour %(count)d passage.",
+            "Des questions vont être demandées pour %(count)d passages.",
+            count,
+        )
+        self.message_user(request, text % {"count": count})
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Chunk], *, on: bool) -> None:
+        changed = queryset.exclude(enabled=on)
+        by_agent: defaultdict[int, set[int]] = defaultdict(set)
+        for agent_id, document_id in changed.values_list("document__agent", "document"):
+            by_agent[agent_id].add(document_id)
+        count = changed.update(enabled=on)
+        for agent in Agent.objects.filter(pk__in=by_agent):
+            enqueue_sync(agent=agent, document_ids=sorted(by_agent[agent.pk]))
+        text = ngettext("%(count)d passage modifié.", "%(count)d passages modifiés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("équipe"))
+    def work(self, chunk: Chunk) -> SafeString | str:
+        states: list[tuple[Any, Tone]] = []
+        if chunk.is_in_conflict:
+            states.append((_("Conflit à régler"), "bad"))
+        if chunk.is_edited:
+            states.append((_("Modifié"), "busy"))
+        if not chunk.enabled:
+            states.append((_("Désactivé"), "warning"))
+        return format_html_join(" ", "{}", ((badge(text, tone),) for text, tone in states)) or "–"
+
+    @admin.display(description=_("texte du document"))
+    def source_text(self, chunk: Chunk) -> str:
+        return long_text(document_text(chunk))
+
+    @admin.display(description=_("questions du modèle qui n’ont pas été gardées"))
+    def rejected(self, chunk: Chunk) -> str:
+        rows = [
+            (each.get("question") or "…", each.get("reason", "")) for each in chunk.rejected_units
+        ]
+        if not rows:
+            return "–"
+        items = format_html_join("", "<li>{} <strong>({})</strong></li>", rows)
+        return format_html('<ul class="rp-text">{}</ul>', items)
 
     @admin.display(description=_("texte"), ordering="content")
     def excerpt(self, chunk: Chunk) -> SafeString:
@@ -288,7 +465,7 @@ class ChunkAdmin(ReadOnlyAdmin):
         return len(chunk.knowledge_units)
 
     @admin.display(description=_("questions et réponses"))
-    def units(self, chunk: Chunk) -> str:
+    def units_list(self, chunk: Chunk) -> str:
         if not chunk.knowledge_units:
             return gettext("Aucune : ce passage n’est trouvé que par son texte.")
         pairs = format_html_join(
@@ -301,6 +478,63 @@ class ChunkAdmin(ReadOnlyAdmin):
     @admin.display(description=_("mots-clés"))
     def keyword_list(self, chunk: Chunk) -> str:
         return ", ".join(map(str, chunk.keywords)) or "–"
+
+
+@admin.register(QuestionOverlap)
+class QuestionOverlapAdmin(ReadOnlyAdmin):
+    """Stored questions that ask the same; the answers are corrected in their passages, or the pair is accepted."""
+
+    list_display = ("pair", "finding", "answers", "places", "agent", "decision")
+    list_filter = ("kind", "dismissed", "agent")
+    list_select_related = ("agent", "first_chunk__document", "second_chunk__document")
+    search_fields = ("first_question", "second_question", "first_answer", "second_answer")
+    ordering = ("dismissed", "kind", "-similarity")
+    actions = ("accept", "reopen")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("knowledge.change_questionoverlap")
+
+    @admin.action(description=_("Accepter telles quelles"), permissions=["decide"])
+    def accept(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:
+        self._decide(request, queryset, dismissed=True)
+
+    @admin.action(description=_("Remettre à examiner"), permissions=["decide"])
+    def reopen(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:
+        self._decide(request, queryset, dismissed=False)
+
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[QuestionOverlap], *, dismissed: bool
+    ) -> None:
+        count = queryset.update(dismissed=dismissed)
+        text = ngettext("%(count)d paire modifiée.", "%(count)d paires modifiées.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("questions"), ordering="first_question")
+    def pair(self, overlap: QuestionOverlap) -> SafeString:
+        return stacked(overlap.first_question, overlap.second_question)
+
+    @admin.display(description=_("constat"), ordering="kind")
+    def finding(self, overlap: QuestionOverlap) -> SafeString:
+        tone: Tone = "bad" if overlap.kind == OverlapKind.CONTRADICTION else "warning"
+        return stacked(badge(overlap.get_kind_display(), tone), rounded(overlap.similarity, 3))
+
+    @admin.display(description=_("réponses"))
+    def answers(self, overlap: QuestionOverlap) -> SafeString:
+        cut = (Truncator(text).chars(160) for text in (overlap.first_answer, overlap.second_answer))
+        return stacked(*cut)
+
+    @admin.display(description=_("passages"))
+    def places(self, overlap: QuestionOverlap) -> SafeString:
+        return stacked(
+            change_link(overlap.first_chunk) if overlap.first_chunk else overlap.first_source,
+            change_link(overlap.second_chunk) if overlap.second_chunk else overlap.second_source,
+        )
+
+    @admin.display(description=_("décision"), ordering="dismissed")
+    def decision(self, overlap: QuestionOverlap) -> SafeString:
+        if overlap.dismissed:
+            return badge(_("Acceptées"), "good")
+        return badge(_("À examiner"), "warning")
 
 
 @admin.register(IndexBuild)
@@ -320,10 +554,13 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         "figures",
         "problems",
         "failure",
+        "changes",
+        "compared",
         "agent_link",
     )
     fieldsets = (
         (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
+        (_("Ce qui changerait"), {"fields": ("changes", "compared")}),
         (
             _("Détails"),
             {
@@ -357,8 +594,21 @@ class IndexBuildAdmin(ReadOnlyAdmin):
                 wrap(admin_views.retry_failed_build),
                 name="knowledge_indexbuild_retry",
             ),
+            *(
+                path(
+                    f"<int:build_id>/{verb}/",
+                    wrap(view),
+                    name=f"knowledge_indexbuild_{verb}",
+                )
+                for verb, view in admin_views.BUILD_DECISIONS.items()
+            ),
             *super().get_urls(),
         ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """What would change is shown where there was a look at it."""
+        has_preview = isinstance(obj, IndexBuild) and obj.preview
+        return self.fieldsets if has_preview else (self.fieldsets[0], self.fieldsets[2])
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("knowledge.change_indexbuild")
@@ -370,8 +620,47 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         if isinstance(build, IndexBuild):
             context["refresh_seconds"] = REFRESH_SECONDS if _is_going_on(build) else 0
             context["retry_allowed"] = self.has_retry_permission(request)
-            context["may_retry"] = context["retry_allowed"] and build.status == BuildStatus.FAILED
+            over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+            allowed = context["retry_allowed"]
+            context["may_retry"] = allowed and build.status in over
+            context["may_cancel"] = allowed and _is_going_on(build)
+            context["may_decide"] = allowed and build.status == BuildStatus.STAGED
         return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("points"))
+    def changes(self, build: IndexBuild) -> str:
+        return gettext("%(added)d ajoutés, %(removed)d retirés, %(changed)d modifiés") % {
+            key: build.preview.get(key, 0) for key in ("added", "removed", "changed")
+        }
+
+    @admin.display(description=_("ce que des questions réelles retrouvent"))
+    def compared(self, build: IndexBuild) -> str:
+        """Only the questions that retrieve something else; the others are counted."""
+        asked = build.preview.get("questions", [])
+        changed = [each for each in asked if each["is_changed"]]
+        counted = gettext("%(changed)d questions sur %(all)d retrouvent autre chose.") % {
+            "changed": len(changed),
+            "all": len(asked),
+        }
+        if not changed:
+            return counted
+        rows = format_html_join(
+            "",
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            (
+                (each["question"], _retrieved(each["before"]), _retrieved(each["after"]))
+                for each in changed
+            ),
+        )
+        return format_html(
+            '<p>{}</p><div class="rp-table-wrap"><table class="rp-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
+            "</tr></thead><tbody>{}</tbody></table></div>",
+            counted,
+            gettext("Question"),
+            gettext("Aujourd’hui"),
+            gettext("Après"),
+            rows,
+        )
 
     @admin.action(description=_("Réessayer"), permissions=["retry"])
     def retry(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:
@@ -401,7 +690,8 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         if not build.total or build.status == BuildStatus.QUEUED:
             return "–"
         percent = min(100, 100 * build.done // build.total)
-        bar = progress_bar(percent, f"{percent} % ({build.done} / {build.total})")
+        phase = f"{build.get_phase_display()} : " if build.phase else ""
+        bar = progress_bar(percent, f"{phase}{percent} % ({build.done} / {build.total})")
         return stacked(bar, pace) if (pace := _pace_text(build)) else bar
 
     @admin.display(description=_("durée"), ordering=F("finished_at") - F("started_at"))
@@ -450,6 +740,9 @@ _REPORT_LABELS = {
     "embedded": _("vecteurs calculés"),
     "reused": _("vecteurs repris"),
     "model_calls": _("appels au modèle"),
+    "prompt_tokens": _("tokens lus par le modèle"),
+    "completion_tokens": _("tokens écrits par le modèle"),
+    "rejected": _("questions écartées"),
     "waiting": _("en attente de questions"),
     "seconds": _("secondes"),
 }
@@ -467,21 +760,33 @@ def duration_text(seconds: float) -> str:
     return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
 
 
-def _points_per_second(build: IndexBuild) -> float:
-    """The rate since this attempt began; zero where nothing can be said yet."""
-    if build.status != BuildStatus.RUNNING or build.started_at is None or not build.done:
+def _retrieved(rows: list[dict[str, Any]] | None) -> SafeString | str:
+    if rows is None:
+        return gettext("L’index actuel ne peut pas être interrogé.")
+    items = (
+        (rounded(row["score"], 3), row["title"], row["question"] or row["excerpt"]) for row in rows
+    )
+    return format_html(
+        '<ol class="rp-text">{}</ol>', format_html_join("", "<li>{} · {} · {}</li>", items)
+    )
+
+
+def _done_per_second(build: IndexBuild) -> float:
+    """The rate since this phase began; zero where nothing can be said yet."""
+    began = build.phase_started_at or build.started_at
+    if build.status != BuildStatus.RUNNING or began is None or not build.done:
         return 0.0
-    elapsed = (timezone.now() - build.started_at).total_seconds()
+    elapsed = (timezone.now() - began).total_seconds()
     return build.done / elapsed if elapsed > 0 else 0.0
 
 
 def _pace_text(build: IndexBuild) -> str:
-    """« 14,4 points par seconde, encore 4 min 21 s », or nothing."""
-    rate = _points_per_second(build)
+    """« 14,4 par seconde, encore 4 min 21 s », or nothing."""
+    rate = _done_per_second(build)
     if not rate:
         return ""
     left = duration_text((build.total - build.done) / rate)
-    return gettext("%(rate)s points par seconde, encore %(left)s") % {
+    return gettext("%(rate)s par seconde, encore %(left)s") % {
         "rate": rounded(rate, 1),
         "left": left,
     }
@@ -494,6 +799,11 @@ def _is_going_on(build: IndexBuild) -> bool:
 def _state_hint(build: IndexBuild) -> str:
     """What staff should know about an indexation that does not move."""
     now = timezone.now()
+    if build.status == BuildStatus.QUEUED and build.not_before and build.not_before > now:
+        return gettext("%(reason)s Nouvel essai à %(time)s.") % {
+            "reason": f"{build.error}. " if build.error else "",
+            "time": formats.time_format(timezone.localtime(build.not_before)),
+        }
     if build.status == BuildStatus.QUEUED and now - build.created_at > UNCLAIMED_AFTER:
         return gettext("Elle attend un worker : vérifiez qu’il est démarré.")
     expired = build.lease_expires_at is not None and build.lease_expires_at < now

@@ -7,6 +7,7 @@ through the verbs of `knowledge.indexing`.
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -19,14 +20,25 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from agents.admin_base import admin_url
+from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
+from knowledge.editing import resolve_conflict
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
-from knowledge.forms import AddDocumentsForm, refusal_of
+from knowledge.forms import AddDocumentsForm, SearchTrialForm, refusal_of
 from knowledge.indexing.documents import store_document
-from knowledge.indexing.jobs import enqueue_documents, enqueue_rebuild, retry_build
-from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.models import BuildStatus, Category, Document, IndexBuild
+from knowledge.indexing.jobs import (
+    approve_build,
+    cancel_build,
+    discard_build,
+    enqueue_documents,
+    enqueue_rebuild,
+    retry_build,
+)
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
+from knowledge.models import BuildStatus, Category, Chunk, Document, IndexBuild
+from knowledge.search import Passage, confirm_passages, search, thresholds_for
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +189,11 @@ def rebuild_indexes(request: HttpRequest) -> HttpResponse:
             "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
         ),
         confirm=_("Reconstruire"),
+        confirm_staged=_("Préparer sans mettre en service"),
+        explanation_staged=_(
+            "Préparé, le nouvel index attend : vous voyez ce qu’il changerait aux dernières questions posées, "
+            "puis vous le mettez en service ou l’abandonnez."
+        ),
     )
 
 
@@ -211,16 +228,144 @@ def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
 
 def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
     """Queue failed builds again and say how many; the others are left alone."""
-    failed = [build for build in builds if build.status == BuildStatus.FAILED]
-    if not failed:
-        messages.warning(request, _("Aucune de ces indexations n’est en échec."))
+    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+    chosen = [build for build in builds if build.status in over]
+    if not chosen:
+        messages.warning(request, _("Aucune de ces indexations n’est en échec ou annulée."))
         return
-    for build in failed:
-        retry_build(build)
-    messages.success(
+    count = 0
+    for build in chosen:
+        try:
+            retry_build(build)
+        except ApplicationError as error:
+            messages.warning(request, f"{build} : {error.public_message}")
+        else:
+            count += 1
+    if count:
+        messages.success(
+            request,
+            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count)
+            % {"count": count},
+        )
+
+
+@require_POST
+def cancel_running_build(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = _decided_build(request, build_id)
+    if cancel_build(build):
+        messages.success(request, _("L’indexation est annulée ; ce qui est fait est gardé."))
+    else:
+        messages.warning(request, _("Cette indexation est déjà finie."))
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+@require_POST
+def approve_staged_build(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = _decided_build(request, build_id)
+    try:
+        approve_build(build)
+    except ApplicationError as error:
+        messages.warning(request, str(error.public_message))
+    else:
+        messages.success(request, _("Le nouvel index est mis en service."))
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+@require_POST
+def discard_staged_build(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = _decided_build(request, build_id)
+    try:
+        discard_build(build)
+    except ApplicationError as error:
+        messages.warning(request, str(error.public_message))
+    else:
+        messages.success(request, _("Le nouvel index est abandonné ; l’actuel reste en service."))
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+#: What may be decided about a build from its page, by the last part of the address.
+BUILD_DECISIONS = {
+    "cancel": cancel_running_build,
+    "approve": approve_staged_build,
+    "discard": discard_staged_build,
+}
+
+
+def _decided_build(request: HttpRequest, build_id: int) -> IndexBuild:
+    _require(request, "knowledge.change_indexbuild")
+    return get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
+
+
+@require_POST
+def resolve_chunk(request: HttpRequest, chunk_id: int) -> HttpResponse:
+    """End a conflict by staff's version or by the document's."""
+    _require(request, "knowledge.change_chunk")
+    chunk = get_object_or_404(Chunk, pk=chunk_id)
+    choice = request.POST.get("choice")
+    if choice not in ("staff", "document"):
+        raise Http404(_("Ce choix n’existe pas."))
+    resolved = resolve_conflict(chunk, "staff" if choice == "staff" else "document")
+    messages.success(request, _("Le conflit est réglé."))
+    if resolved is None:
+        return HttpResponseRedirect(admin_url(Chunk, "changelist", staff="conflict"))
+    return HttpResponseRedirect(admin_url(Chunk, "change", chunk.pk))
+
+
+@require_safe
+def try_search(request: HttpRequest) -> HttpResponse:
+    """Ask a deployment's index as a turn would, and show what comes back; nothing is answered or stored."""
+    _require(request, "knowledge.view_chunk")
+    form = SearchTrialForm(request.GET if "question" in request.GET else None)
+    if "deployment" in request.GET and not form.is_bound:
+        form.initial["deployment"] = request.GET["deployment"]
+    trial: SearchTrial | None = None
+    if form.is_bound and form.is_valid():
+        try:
+            trial = _tried(form.cleaned_data)
+        except ApplicationError as error:
+            messages.error(request, str(error.public_message))
+    return _page(
         request,
-        ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", len(failed))
-        % {"count": len(failed)},
+        "admin/knowledge/chunk/search.html",
+        model=Chunk,
+        title=_("Tester la recherche"),
+        form=form,
+        trial=trial,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTrial:
+    """Each passage with the guard rail that it is held to and whether it passes."""
+
+    rows: list[tuple[Passage, float | None, bool]]
+    direct_threshold: float | None
+    is_out_of_domain: bool
+
+
+def _tried(wanted: dict[str, Any]) -> SearchTrial:
+    config = effective_config(wanted["deployment"])
+    limit = wanted["limit"] or config.match_count
+    model = embedder()
+    found = search(
+        agent_slug=config.agent_slug,
+        method=config.indexing_method,
+        vector=model.embed_one(wanted["question"], purpose=Purpose.QUERY),
+        recipe=model.recipe,
+        limit=limit,
+        question=wanted["question"],
+        min_score=config.match_threshold,
+    )
+    confirmed = confirm_passages(found, agent_id=config.agent_id)
+    thresholds = thresholds_for(config, model=model.recipe.model)
+    return SearchTrial(
+        rows=[
+            (passage, least, least is None or passage.relevance >= least)
+            for passage in confirmed.passages(limit)
+            for least in [thresholds.guard_rail_for(passage)]
+        ],
+        direct_threshold=thresholds.direct_answer,
+        is_out_of_domain=confirmed.is_out_of_domain(thresholds),
     )
 
 
@@ -246,7 +391,9 @@ def _rebuild(
     builds = []
     for agent, method in indexes:
         try:
-            builds.append(enqueue_rebuild(agent=agent, method=method))
+            builds.append(
+                enqueue_rebuild(agent=agent, method=method, needs_approval="stage" in request.POST)
+            )
         except RebuildInProgressError as error:
             messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
     if builds:
@@ -265,12 +412,21 @@ def _rebuild(
 def _roll_back(
     request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
 ) -> HttpResponseRedirect:
+    """All of them or none: what cannot go back is told before anything moves."""
+    can_go_back = True
     for agent, method in indexes:
         try:
-            generation = rollback_agent_index(agent=agent, method=method)
+            prepare_rollback(agent=agent, method=method)
         except CollectionMissingError:
+            can_go_back = False
             reason = _("il n’y a pas de génération précédente")
             messages.error(request, f"{agent} ({method.label}) : {reason}.")
+        except ApplicationError as error:
+            can_go_back = False
+            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
+    for agent, method in indexes if can_go_back else ():
+        try:
+            generation = rollback_agent_index(agent=agent, method=method)
         except ApplicationError as error:
             messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
         else:
@@ -303,7 +459,11 @@ def _require(request: HttpRequest, permission: str) -> None:
 
 
 def _page(
-    request: HttpRequest, template: str, *, model: type[Document | IndexBuild], **context: object
+    request: HttpRequest,
+    template: str,
+    *,
+    model: type[Document | IndexBuild | Chunk],
+    **context: object,
 ) -> TemplateResponse:
     return TemplateResponse(
         request,

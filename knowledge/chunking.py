@@ -1,6 +1,7 @@
 """Blocks to chunks: pieces of a size that one vector can stand for, each with the path of headings above it.
 
-Deterministic, and nothing is lost: every word of the document is in a chunk's content or in its heading path. A question
+Deterministic, and nothing is lost: every word of the document is in a chunk's content or in its heading path. An edit
+changes the chunks around it and no others (`knowledge.segmentation`). A question
 with its answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a table's rows keep
 their header, and a sentence is cut only where it alone is longer than a chunk may be.
 """
@@ -16,6 +17,7 @@ from django.conf import settings
 
 from knowledge.parsing.base import Block, ParsedDocument
 from knowledge.qa_extraction import extract_questions
+from knowledge.segmentation import Item, segments
 
 PATH_SEPARATOR = " > "
 #: A section shorter than this is joined to its neighbour under the headings that both share.
@@ -114,34 +116,43 @@ def _announced(blocks: Sequence[Block]) -> list[str]:
 
 
 def _joined_sections(sections: Iterable[_Section]) -> Iterator[_Section]:
-    """Join a tiny section to the next one under what their paths share; its own heading becomes a bold line."""
-    held: _Section | None = None
+    """Join tiny sections to their neighbours under what their paths share; their own headings become bold lines."""
+    run: list[_Section] = []
     for section in sections:
-        if held is None:
-            held = section
-        elif _may_join(held, section):
-            held = _join(held, section)
-        else:
-            yield held
-            held = section
-    if held is not None:
-        yield held
+        if run and not _may_join(run[-1], section):
+            yield from _joined_run(run)
+            run = []
+        run.append(section)
+    yield from _joined_run(run)
 
 
 def _may_join(first: _Section, second: _Section) -> bool:
     tiny = first.size < TINY_CHARACTERS or second.size < TINY_CHARACTERS
-    fits = first.size + second.size <= settings.CHUNK_TARGET_CHARACTERS
-    return tiny and fits and first.category == second.category
+    return tiny and first.category == second.category
 
 
-def _join(first: _Section, second: _Section) -> _Section:
-    shared = 0
-    for one, other in zip(first.headings, second.headings, strict=False):
-        if one != other:
-            break
-        shared += 1
-    pieces = [*_headed(first, shared), *_headed(second, shared)]
-    return _Section(first.headings[:shared], first.category, pieces)
+def _joined_run(run: Sequence[_Section]) -> Iterator[_Section]:
+    texts = [Item("\n\n".join(section.pieces)) for section in run]
+    start = 0
+    for group in segments(texts, aim=settings.CHUNK_TARGET_CHARACTERS, gap=2):
+        yield _join(run[start : start + len(group)])
+        start += len(group)
+
+
+def _join(sections: Sequence[_Section]) -> _Section:
+    if len(sections) == 1:
+        return sections[0]
+    paths = [section.headings for section in sections]
+    shared = next(
+        (
+            depth
+            for depth, headings in enumerate(zip(*paths, strict=False))
+            if len(set(headings)) > 1
+        ),
+        min(map(len, paths)),
+    )
+    pieces = [piece for section in sections for piece in _headed(section, shared)]
+    return _Section(paths[0][:shared], sections[0].category, pieces)
 
 
 def _headed(section: _Section, shared: int) -> list[str]:
@@ -150,18 +161,11 @@ def _headed(section: _Section, shared: int) -> list[str]:
 
 
 def _packed(pieces: Iterable[str]) -> Iterator[str]:
-    """Pieces gathered up to the aimed size; a piece that is too long alone is cut."""
+    """Pieces gathered to about the aimed size; a piece that is too long alone is cut."""
     target, most = settings.CHUNK_TARGET_CHARACTERS, settings.CHUNK_MAX_CHARACTERS
-    held: list[str] = []
-    size = 0
-    for piece in (part for whole in pieces for part in _cut(whole, target, most)):
-        if held and size + len(piece) > target:
-            yield "\n\n".join(held)
-            held, size = [], 0
-        held.append(piece)
-        size += len(piece) + 2
-    if held:
-        yield "\n\n".join(held)
+    parts = [Item(part) for whole in pieces for part in _cut(whole, target, most)]
+    for group in segments(parts, aim=target, gap=2):
+        yield "\n\n".join(group)
 
 
 def _cut(text: str, target: int, most: int) -> Iterator[str]:
@@ -172,19 +176,32 @@ def _cut(text: str, target: int, most: int) -> Iterator[str]:
     if len(lines) > 2 and lines[0].startswith("|") and set(lines[1]) <= set("|-: "):
         yield from _cut_table(lines, target)
         return
-    yield from _gathered(_fragments(text, target), target)
+    for group in segments(list(_fragments(text, target)), aim=target):
+        if part := "".join(group).strip():
+            yield part
 
 
 def _cut_table(lines: Sequence[str], target: int) -> Iterator[str]:
     """Rows in parts, each under the table's header."""
     header = "\n".join(lines[:2])
     room = max(target - len(header), target // 4)
-    for part in _gathered((row + "\n" for row in lines[2:]), room):
-        yield f"{header}\n{part}"
+    rows = [Item(row) for line in lines[2:] for row in _short_rows(line, room)]
+    for group in segments(rows, aim=room, gap=1):
+        if part := "\n".join(group).strip():
+            yield f"{header}\n{part}"
 
 
-def _fragments(text: str, target: int) -> Iterator[str]:
-    """Sentences and lines with the white space after them; a longer one in pieces of whole words."""
+def _short_rows(line: str, room: int) -> Iterator[str]:
+    """A row, or its parts where it is so long that no chunk holds it."""
+    if len(line) <= room:
+        yield line
+        return
+    for group in segments(list(_fragments(line, room)), aim=room):
+        yield "".join(group).strip()
+
+
+def _fragments(text: str, target: int) -> Iterator[Item]:
+    """Lines and sentences with the white space after them; a longer one in pieces of whole words."""
     start = 0
     for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
         sentence = text[start:end]
@@ -192,18 +209,7 @@ def _fragments(text: str, target: int) -> Iterator[str]:
         while len(sentence) > target:
             space = sentence.rfind(" ", target // 2, target)
             at = space + 1 if space > 0 else target
-            yield sentence[:at]
+            yield Item(sentence[:at], roughness=2)
             sentence = sentence[at:]
         if sentence:
-            yield sentence
-
-
-def _gathered(fragments: Iterable[str], target: int) -> Iterator[str]:
-    held = ""
-    for fragment in fragments:
-        if held.strip() and len(held) + len(fragment) > target:
-            yield held.strip()
-            held = ""
-        held += fragment
-    if held.strip():
-        yield held.strip()
+            yield Item(sentence, roughness=0 if sentence.endswith("\n") else 1)

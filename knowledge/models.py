@@ -1,7 +1,8 @@
 """Categories, documents, chunks, index builds, and the rows of the table vector store.
 
 The database is the truth: everything in a vector store can be rebuilt from here. A chunk's identity survives a
-re-parse as long as its text does (`content_hash`), which is what keeps its points and their vectors.
+re-parse as long as its text does (`content_hash`), which is what keeps its points and their vectors. What staff change
+in a chunk is kept beside what the document says (`source`), so that both can be merged when the document changes.
 """
 
 import uuid
@@ -76,6 +77,8 @@ class Document(models.Model):
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
+    #: By indexing method, the fingerprint of the rows that the points were made of.
+    indexed_state = models.JSONField(default=dict, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("document")
@@ -95,12 +98,25 @@ class UnitsOrigin(models.TextChoices):
     WAITING = "waiting", _("En attente de questions")
     FOUND = "found", _("Trouvées dans le document")
     GENERATED = "generated", _("Écrites par le modèle")
+    STAFF = "staff", _("Écrites ou relues par l’équipe")
 
 
 class ChunkQuerySet(models.QuerySet["Chunk"]):
     def waiting(self) -> Self:
         """Chunks without questions: they are found by their content only."""
         return self.filter(units_origin=UnitsOrigin.WAITING)
+
+    def edited(self) -> Self:
+        """Chunks whose text or questions staff have changed."""
+        return self.filter(source__isnull=False)
+
+    def in_conflict(self) -> Self:
+        """Edited chunks whose document has changed in the same place since: staff decide."""
+        return self.filter(conflict__isnull=False)
+
+    def served(self) -> Self:
+        """Chunks that have points and may answer."""
+        return self.filter(enabled=True)
 
 
 class Chunk(models.Model):
@@ -121,7 +137,23 @@ class Chunk(models.Model):
     units_origin = models.CharField(
         _("questions"), max_length=20, choices=UnitsOrigin.choices, default=UnitsOrigin.WAITING
     )
+    enabled = models.BooleanField(
+        _("actif"),
+        default=True,
+        help_text=_("Un passage désactivé n’est ni indexé ni utilisé pour répondre."),
+    )
+    #: What the document says, as a hash of the draft that this chunk stands for.
     content_hash = models.CharField(max_length=64, editable=False)
+    #: Where staff changed the chunk: what the document said then (`{content, parent_context, units}`).
+    source = models.JSONField(null=True, blank=True, editable=False)
+    #: Where the document has changed in the same place: what it says now, with `kind` (changed, removed).
+    conflict = models.JSONField(null=True, blank=True, editable=False)
+    #: What the model wrote and was not kept: `[{question, reason}]`.
+    rejected_units = models.JSONField(
+        _("questions écartées"), default=list, blank=True, editable=False
+    )
+    #: The model that was asked and the text it was given, so that the same question is not paid twice.
+    asked_with = models.CharField(max_length=300, blank=True, default="", editable=False)
 
     objects = ChunkQuerySet.as_manager()
 
@@ -134,17 +166,87 @@ class Chunk(models.Model):
     def __str__(self) -> str:
         return f"{self.document} · {self.index + 1}"
 
+    @property
+    def is_edited(self) -> bool:
+        return self.source is not None
+
+    @property
+    def is_in_conflict(self) -> bool:
+        return self.conflict is not None
+
+
+class OverlapKind(models.TextChoices):
+    DUPLICATE = "duplicate", _("Même question, même réponse")
+    CONTRADICTION = "contradiction", _("Même question, réponses différentes")
+
+
+class QuestionOverlap(models.Model):
+    """Two stored questions that ask the same; `key` names the pair with its answers, so that a decision holds for it."""
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="overlaps", verbose_name=_("agent")
+    )
+    key = models.CharField(max_length=64, editable=False)
+    kind = models.CharField(_("constat"), max_length=20, choices=OverlapKind.choices)
+    similarity = models.FloatField(_("similarité"))
+    first_question = models.TextField(_("question"))
+    first_answer = models.TextField(_("réponse"))
+    first_source = models.TextField(_("source"), blank=True, default="")
+    first_chunk = models.ForeignKey(
+        Chunk,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        verbose_name=_("passage"),
+    )
+    second_question = models.TextField(_("autre question"))
+    second_answer = models.TextField(_("autre réponse"))
+    second_source = models.TextField(_("autre source"), blank=True, default="")
+    second_chunk = models.ForeignKey(
+        Chunk,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        verbose_name=_("autre passage"),
+    )
+    dismissed = models.BooleanField(_("accepté tel quel"), default=False)
+    found_at = models.DateTimeField(_("constaté le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("questions proches")
+        verbose_name_plural = _("questions proches")
+        ordering: ClassVar = ["dismissed", "kind", "-similarity"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["agent", "key"], name="overlap_once_per_agent")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.first_question} / {self.second_question}"
+
 
 class BuildStatus(models.TextChoices):
     QUEUED = "queued", _("En attente")
     RUNNING = "running", _("En cours")
     DONE = "done", _("Terminé")
+    STAGED = "staged", _("À approuver")
     FAILED = "failed", _("En échec")
+    CANCELLED = "cancelled", _("Annulé")
 
 
 class BuildKind(models.TextChoices):
     DOCUMENTS = "documents", _("Documents")
     REBUILD = "rebuild", _("Reconstruction")
+    SYNC = "sync", _("Mise à jour")
+
+
+class BuildPhase(models.TextChoices):
+    """What a build is doing, and what its progress counts."""
+
+    READING = "reading", _("Lecture des documents")
+    QUESTIONS = "questions", _("Questions écrites par le modèle")
+    VECTORS = "vectors", _("Points")
 
 
 class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
@@ -155,7 +257,8 @@ class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
     def claim(self, pk: int, owner: str) -> bool:
         """Take a queued build, or one whose lease ran out; one winner however many try at once."""
         now = timezone.now()
-        free = Q(status=BuildStatus.QUEUED) | Q(
+        due = Q(not_before=None) | Q(not_before__lte=now)
+        free = Q(due, status=BuildStatus.QUEUED) | Q(
             status=BuildStatus.RUNNING, lease_expires_at__lt=now
         )
         return bool(
@@ -165,6 +268,8 @@ class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
                 lease_expires_at=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),
                 attempts=models.F("attempts") + 1,
                 started_at=now,
+                finished_at=None,
+                not_before=None,
             )
         )
 
@@ -192,14 +297,23 @@ class IndexBuild(models.Model):
     status = models.CharField(
         _("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED
     )
+    phase = models.CharField(
+        _("étape"), max_length=20, choices=BuildPhase.choices, blank=True, default=""
+    )
+    phase_started_at = models.DateTimeField(null=True, blank=True, editable=False)
     done = models.PositiveIntegerField(_("fait"), default=0)
     total = models.PositiveIntegerField(_("à faire"), default=0)
     report = models.JSONField(_("bilan"), default=dict, blank=True)
     error = models.TextField(_("erreur"), blank=True, default="")
     generation = models.CharField(_("génération"), max_length=200, blank=True, default="")
+    #: A rebuild that waits for staff once its generation is filled, with what it would change (`preview`).
+    needs_approval = models.BooleanField(_("à approuver avant mise en service"), default=False)
+    preview = models.JSONField(default=dict, blank=True, editable=False)
     attempts = models.PositiveSmallIntegerField(_("essais"), default=0)
     lease_owner = models.CharField(max_length=200, blank=True, default="", editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    #: After a failure that may pass, when the next attempt may begin.
+    not_before = models.DateTimeField(_("prochain essai"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
     started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
@@ -211,12 +325,18 @@ class IndexBuild(models.Model):
         verbose_name_plural = _("indexations")
         ordering: ClassVar = ["-created_at"]
         constraints: ClassVar = [
-            # The lock of a rebuild: a second one at the same time fails at once.
+            # The lock of a rebuild: a second one at the same time fails at once. A staged one holds it until staff decide.
             models.UniqueConstraint(
                 fields=["agent", "method"],
-                condition=Q(kind="rebuild", status__in=["queued", "running"]),
+                condition=Q(kind="rebuild", status__in=["queued", "running", "staged"]),
                 name="one_rebuild_at_a_time",
-            )
+            ),
+            # Updates that nobody has begun are joined into one.
+            models.UniqueConstraint(
+                fields=["agent"],
+                condition=Q(kind="sync", status="queued"),
+                name="one_waiting_update_per_agent",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ The only file that knows payload field names. They are exactly those of seed 001
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -147,6 +148,11 @@ def is_faq_point(payload: Payload) -> bool:
     return payload.get("is_faq") is True
 
 
+def validated_answers() -> PayloadFilter:
+    """Match the points of validated answers."""
+    return PayloadFilter(all_of=(Condition("is_faq", True),))
+
+
 def agent_filter(agent_id: int) -> PayloadFilter:
     """The points of one agent in a collection that agents share."""
     return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
@@ -228,6 +234,21 @@ def category_filter(names: list[str]) -> PayloadFilter | None:
         return None
     keys = ("category", "chunk_category")
     return PayloadFilter(any_of=tuple(Condition(key, name) for name in names for key in keys))
+
+
+def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
+    """Match the points of these documents, in both formats."""
+    return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
+
+
+def is_question(payload: Payload) -> bool:
+    """Whether a point is a question with its answer."""
+    return _text(payload, "type") == PointType.QA_PAIR
+
+
+def document_of(payload: Payload) -> int | None:
+    """The document that a point belongs to; a validated answer belongs to none."""
+    return _number(payload, "document_id")
 
 
 def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:

@@ -7,7 +7,7 @@ model's own errors (`LLMError`) do, and the caller must not retry: the backend a
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
 from knowledge.chunking import KnowledgeUnit
 
+#: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.
+PROMPT_VERSION = 1
 _SYSTEM = """\
 Tu prépares une base de questions et de réponses à partir d’un passage de document.
 Écris dans la langue du passage. Réponds par un seul objet JSON, sans autre texte :
@@ -56,14 +58,28 @@ class _Envelope(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why a unit, or a whole reply (without a question), was not kept; for staff."""
+
+    question: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.question or '…'} : {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class GeneratedUnits:
-    """`rejected` tells, for staff, why a unit or a whole reply was not kept."""
+    """`is_readable` is false when no reply had the form asked for, so that asking again can help."""
 
     units: tuple[KnowledgeUnit, ...] = ()
     summary: str = ""
     keywords: tuple[str, ...] = ()
     model_calls: int = 0
-    rejected: tuple[str, ...] = field(default=())
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    rejected: tuple[Rejected, ...] = ()
+    is_readable: bool = True
 
 
 def generate_units(
@@ -75,19 +91,25 @@ def generate_units(
         temperature=0.0, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True
     )
     errors = ""
+    spent = GeneratedUnits()
     for call in (1, 2):
         reply = model.complete(messages, options)
+        spent = replace(
+            spent,
+            model_calls=call,
+            prompt_tokens=spent.prompt_tokens + reply.usage.prompt_tokens,
+            completion_tokens=spent.completion_tokens + reply.usage.completion_tokens,
+        )
         envelope, errors = _parse(reply.text)
         if envelope is not None:
-            source = f"{title}\n{parent_context}\n{content}"
-            return _accepted(envelope, source=source, model_calls=call)
+            return _accepted(envelope, f"{title}\n{parent_context}\n{content}", spent)
         messages = [
             *messages,
             PromptMessage("assistant", reply.text or "{}"),
             PromptMessage("user", _REPAIR % {"errors": errors}),
         ]
     reason = _("réponse du modèle illisible : %(errors)s") % {"errors": errors}
-    return GeneratedUnits(model_calls=2, rejected=(reason,))
+    return replace(spent, rejected=(Rejected("", reason),), is_readable=False)
 
 
 def _prompt(*, title: str, parent_context: str, content: str) -> list[PromptMessage]:
@@ -115,10 +137,10 @@ def _parse(text: str) -> tuple[_Envelope | None, str]:
         return None, ", ".join(problems)
 
 
-def _accepted(envelope: _Envelope, *, source: str, model_calls: int) -> GeneratedUnits:
+def _accepted(envelope: _Envelope, source: str, spent: GeneratedUnits) -> GeneratedUnits:
     known = _words(source)
     kept: dict[str, KnowledgeUnit] = {}
-    rejected: list[str] = []
+    rejected: list[Rejected] = []
     for unit in envelope.units:
         question, answer = " ".join(unit.question.split()), unit.answer.strip()
         key = " ".join(sorted(_words(question)))
@@ -128,15 +150,15 @@ def _accepted(envelope: _Envelope, *, source: str, model_calls: int) -> Generate
         if not reason and len(kept) >= settings.MAX_UNITS_PER_CHUNK:
             reason = _("trop de questions pour un passage")
         if reason:
-            rejected.append(f"{question[:80] or '…'} : {reason}")
+            rejected.append(Rejected(question[:200], reason))
         else:
             kept[key] = KnowledgeUnit(question, answer)
     keywords = dict.fromkeys(" ".join(word.split())[:60] for word in envelope.keywords)
-    return GeneratedUnits(
+    return replace(
+        spent,
         units=tuple(kept.values()),
         summary=" ".join(envelope.summary.split())[:_MAX_SUMMARY],
         keywords=tuple(word for word in keywords if word)[:_MAX_KEYWORDS],
-        model_calls=model_calls,
         rejected=tuple(rejected),
     )
 

@@ -144,15 +144,17 @@ def search(
     question: str = "",
     min_score: float | None = None,
     categories: Sequence[str] = (),
+    collection: str = "",
 ) -> SearchResult:
     """The best points of an agent's index for a question, in one query of the vector store.
 
-    `question` is its text; without it, search is by the vector alone. `min_score` is a cosine.
+    `question` is its text; without it, search is by the vector alone. `min_score` is a cosine. `collection` names a
+    generation that is not in service, to look at what it would find.
     Raises `CollectionMissingError`, `EmbeddingMismatchError`.
     """
     profile = threshold_profile(recipe.model)
     weight = profile.lexical_weight if profile is not None and question else None
-    collection = collection_alias(agent_slug, method)
+    collection = collection or collection_alias(agent_slug, method)
     points = limit * POINTS_PER_PASSAGE
     kept = searched_filter(list(categories))
     if weight is None:
@@ -222,7 +224,7 @@ def register_faq_check(check: FaqCheck) -> None:
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk or validated answer still stands and belongs to the agent.
+    """Keep the hits whose chunk or validated answer still stands, is in use and belongs to the agent.
 
     Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
     """
@@ -259,9 +261,9 @@ def _existing_chunks(
             index__in={hit.chunk_index for hit in legacy},
         )
     rows = list(
-        Chunk.objects.filter(named, document__agent_id=agent_id).values_list(
-            "pk", "document_id", "index", "units_origin"
-        )
+        Chunk.objects.served()
+        .filter(named, document__agent_id=agent_id)
+        .values_list("pk", "document_id", "index", "units_origin")
     )
     has_questions: dict[int | None, bool] = {
         pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows

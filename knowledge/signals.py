@@ -1,40 +1,45 @@
-"""Vector cleanup after deletions, which cascades and bulk actions of the admin do without calling any verb.
+"""What rows changed, told to the index: after edits and deletions, whoever made them and by which door.
 
-Each receiver only enqueues. Until the cleanup has run nothing stale is served, because search confirms every hit
-against the database.
+Each receiver only enqueues, after the commit, and what one transaction changed is enqueued once. Changes that send no
+signal (bulk updates, scripts) are found by the reconciliation (`knowledge.indexing.jobs`). Until the points have
+followed, nothing deleted or switched off is served, because search confirms every hit against the database.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
 from celery.exceptions import OperationalError
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.db.models.signals import post_delete, pre_delete
+from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from agents.models import Agent
-from knowledge.indexing.documents import point_ids
-from knowledge.models import Chunk, Document
-from knowledge.tasks import drop_indexes, remove_points
+from agents.models import Agent, Deployment
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.indexing.jobs import enqueue_sync
+from knowledge.indexing.sync import point_ids, release_indexes
+from knowledge.models import Category, Chunk, Document, DocumentStatus
+from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
+
+#: Fields of a document that its points carry.
+_CARRIED = frozenset({"title", "category", "agent"})
 
 
 @receiver(pre_delete, sender=Chunk)
 def remove_chunk_points(instance: Chunk, origin: Any, **_kwargs: Any) -> None:
     if _deleted_as(origin) is Chunk:
-        ids = point_ids([instance])
-        _after_commit(partial(remove_points.delay, instance.document.agent.slug, ids))
+        _remove(instance.document.agent.slug, point_ids([instance]))
 
 
 @receiver(pre_delete, sender=Document)
 def remove_document_points(instance: Document, origin: Any, **_kwargs: Any) -> None:
     if _deleted_as(origin) is Document:
-        ids = point_ids(instance.chunks.select_related("document", "category"))
-        _after_commit(partial(remove_points.delay, instance.agent.slug, ids))
+        chunks = instance.chunks.select_related("document", "category")
+        _remove(instance.agent.slug, point_ids(chunks))
 
 
 @receiver(post_delete, sender=Document)
@@ -45,7 +50,107 @@ def remove_document_file(instance: Document, **_kwargs: Any) -> None:
 
 @receiver(post_delete, sender=Agent)
 def drop_agent_indexes(instance: Agent, **_kwargs: Any) -> None:
-    _after_commit(partial(drop_indexes.delay, instance.slug))
+    _after_commit(partial(_drop_indexes, instance.slug))
+
+
+@receiver(post_save, sender=Chunk)
+def update_chunk_points(instance: Chunk, created: bool, **_kwargs: Any) -> None:
+    if not created:
+        _update([instance.document])
+
+
+@receiver(post_save, sender=Document)
+def update_document_points(
+    instance: Document, created: bool, update_fields: Collection[str] | None, **_kwargs: Any
+) -> None:
+    """Of an indexed document only: one that waits is about to be indexed."""
+    carried = update_fields is None or _CARRIED & set(update_fields)
+    if not created and carried and instance.status == DocumentStatus.INDEXED:
+        _update([instance])
+
+
+@receiver(post_save, sender=Category)
+@receiver(pre_delete, sender=Category)
+def update_category_points(instance: Category, **_kwargs: Any) -> None:
+    named = Document.objects.filter(category=instance) | Document.objects.filter(
+        chunks__category=instance
+    )
+    _update(named.select_related("agent").distinct())
+
+
+@receiver(post_save, sender=Agent)
+def complete_agent_indexes(instance: Agent, created: bool, **_kwargs: Any) -> None:
+    """A method that was not in use until now needs an index of its own."""
+    if not created:
+        _after_commit(partial(reconcile_agent.delay, instance.pk))
+
+
+@receiver(post_save, sender=Deployment)
+def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
+    _after_commit(partial(reconcile_agent.delay, instance.agent_id))
+
+
+class _Gathered:
+    """What one transaction tells, by agent; it stands among the commit hooks, so a rollback drops it."""
+
+    def __init__(self, send: Callable[[Any, list[Any]], object]) -> None:
+        self.send = send
+        self.found: dict[Any, dict[Any, None]] = {}
+        self.sent = False
+
+    def __call__(self) -> None:
+        self.sent = True
+        for agent, items in self.found.items():
+            _attempt(partial(self.send, agent, list(items)))
+
+    @classmethod
+    def add(
+        cls, send: Callable[[Any, list[Any]], object], agent: Any, items: Iterable[Any]
+    ) -> None:
+        connection = transaction.get_connection()
+        savepoints = set(connection.savepoint_ids)
+        hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
+        gathered = next(
+            (
+                hook[1]
+                for hook in hooks
+                if isinstance(hook[1], cls)
+                and hook[1].send == send
+                and hook[0] == savepoints
+                and not hook[1].sent
+            ),
+            None,
+        )
+        fresh = gathered or cls(send)
+        fresh.found.setdefault(agent, {}).update(dict.fromkeys(items))
+        if gathered is None:
+            transaction.on_commit(fresh)
+
+
+def _drop_indexes(agent_slug: str) -> None:
+    try:
+        names = release_indexes(agent_slug=agent_slug)
+    except VectorStoreUnavailableError:
+        logger.warning("The vector store is away; the indexes of %s are dropped later.", agent_slug)
+        drop_abandoned_indexes.delay(agent_slug)
+        return
+    if names:
+        drop_indexes.delay(names)
+
+
+def _remove(agent_slug: str, ids: list[str]) -> None:
+    _Gathered.add(remove_points.delay, agent_slug, ids)
+
+
+def _update(documents: Iterable[Document]) -> None:
+    for document in documents:
+        _Gathered.add(_enqueue_update, document.agent_id, [document.pk])
+
+
+def _enqueue_update(agent_id: int, document_ids: list[int]) -> None:
+    agent = Agent.objects.filter(pk=agent_id).first()
+    if agent is not None:
+        enqueue_sync(agent=agent, document_ids=document_ids)
 
 
 def _deleted_as(origin: Any) -> type[Model] | None:
@@ -54,12 +159,11 @@ def _deleted_as(origin: Any) -> type[Model] | None:
 
 
 def _after_commit(enqueue: Callable[[], object]) -> None:
-    def attempt() -> None:
-        try:
-            enqueue()
-        except OperationalError:
-            logger.warning(
-                "The broker is unreachable; `qdrant_cleanup` and a rebuild tidy up later."
-            )
+    transaction.on_commit(partial(_attempt, enqueue))
 
-    transaction.on_commit(attempt)
+
+def _attempt(enqueue: Callable[[], object]) -> None:
+    try:
+        enqueue()
+    except OperationalError:
+        logger.warning("The broker is unreachable; `qdrant_cleanup` and a rebuild tidy up later.")

@@ -16,10 +16,10 @@ from django.db.models.functions import MD5, Cast, Concat
 from faqs.models import CachedResponse, ResponseChunk
 from knowledge.models import Chunk
 
-#: True for a row of `responses` that has lost a passage, or of which one has changed.
+#: True for a row of `responses` that has lost a passage, or of which one was switched off or has changed.
 STALE = """
 EXISTS (SELECT 1 FROM responses_chunks origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
-WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR origin.fingerprint <> MD5(
+WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR NOT chunk.enabled OR origin.fingerprint <> MD5(
 chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
 
 
@@ -37,7 +37,7 @@ class Origin:
 
 
 def stale_entries(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[CachedResponse]":
-    """The entries with a passage that changed or went; of all passages, or of these."""
+    """The entries with a passage that changed, was switched off or went; of all passages, or of these."""
     entries = CachedResponse.objects.all()
     if chunk_ids is not None:
         origins = ResponseChunk.objects.filter(chunk_id__in=list(chunk_ids))
@@ -82,7 +82,7 @@ def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
 
 
 def accept_origins(response_ids: Sequence[int]) -> None:
-    """Take the passages of these entries as they are now; those that have gone are forgotten."""
+    """Take the passages of these entries as they are now; those that have gone or are switched off are forgotten."""
     origins = list(ResponseChunk.objects.filter(response_id__in=response_ids))
     chunks = {chunk.pk: chunk for chunk in _fingerprinted({o.chunk_id for o in origins})}
     gone = [origin.pk for origin in origins if origin.chunk_id not in chunks]
@@ -100,6 +100,8 @@ def _chunk_ids(sources: Iterable[Mapping[str, Any]]) -> set[int]:
 
 def _fingerprinted(chunk_ids: Iterable[int]) -> "models.QuerySet[Any]":
     units = Cast("knowledge_units", models.TextField())
-    return Chunk.objects.filter(pk__in=list(chunk_ids)).annotate(
-        marks_text=MD5("content"), marks_units=MD5(Concat("content", units))
+    return (
+        Chunk.objects.served()
+        .filter(pk__in=list(chunk_ids))
+        .annotate(marks_text=MD5("content"), marks_units=MD5(Concat("content", units)))
     )

@@ -1,16 +1,19 @@
 """Generations of an agent's index: `agent_<slug>_<method>_<stamp>` behind the alias `agent_<slug>_<method>`.
 
-Readers only ever use the alias. The stamp sorts by time and ends the name, so the generation before the current one
-is known from names alone.
+Readers only ever use the alias. A second alias, `…_previous`, names the generation that answered before the current
+one: a rollback goes there and nowhere else, because a name alone does not say whether a generation was ever complete.
 """
 
 import re
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import CollectionMissingError
+from knowledge.models import DocumentStatus
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore
 
@@ -32,11 +35,15 @@ def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> lis
     )
 
 
+def previous_alias(agent: Agent, method: IndexingMethod) -> str:
+    return f"{collection_alias(agent.slug, method)}_previous"
+
+
 def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod) -> str | None:
-    """The newest generation older than the current one."""
-    current = store.resolve_alias(collection_alias(agent.slug, method)) or ""
-    older = [name for name in generations(store, agent, method) if name < current]
-    return older[-1] if older else None
+    """The generation that answered before the current one; `None` when there was none, or after a rollback to it."""
+    previous = store.resolve_alias(previous_alias(agent, method))
+    current = store.resolve_alias(collection_alias(agent.slug, method))
+    return previous if previous != current else None
 
 
 def current_generation(
@@ -44,14 +51,23 @@ def current_generation(
 ) -> str:
     """The collection behind the alias; a first, empty one is made where there is none.
 
-    Raises `EmbeddingMismatchError` when it was built with another recipe. The agent's row is locked meanwhile, so
-    two first runs cannot make two collections.
+    Raises `EmbeddingMismatchError` when it was built with another recipe, and `CollectionMissingError` where documents
+    are indexed already: readers would get an index with nothing of them, so only a rebuild can make it. The agent's row
+    is locked meanwhile, so two first runs cannot make two collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():
         Agent.objects.select_for_update().get(pk=agent.pk)
         current = store.resolve_alias(alias)
         if current is None:
+            if agent.documents.filter(status=DocumentStatus.INDEXED).exists():
+                raise CollectionMissingError(
+                    f"{alias} has not been built yet.",
+                    public_message=_(
+                        "L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index."
+                    )
+                    % {"name": alias},
+                )
             current = new_generation(agent, method)
             store.ensure(current, recipe)
             store.point_alias(alias, current)

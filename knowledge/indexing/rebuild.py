@@ -2,32 +2,43 @@
 
 A new collection is filled from the documents and every registered source, its count is checked, and the alias moves
 in one call: readers see the old index or the new one, never half of either. Vectors of the current generation are
-reused where their text and recipe are the same. Two generations are kept, the current and the previous.
+reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
+
+Points of other apps (validated answers) follow their rows on both ways: a rebuild and a rollback compare them with the
+rows before and after the alias moves, so none is lost and none comes back.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, embedder
-from knowledge.exceptions import CollectionMissingError, KnowledgeError
-from knowledge.indexing.generations import generations, previous_generation
+from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
+from knowledge.indexing.generations import generations, previous_alias, previous_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sources import plan_agent, plan_registered
-from knowledge.models import Chunk
-from knowledge.payloads import is_faq_point, same_payload
+from knowledge.indexing.sync import fingerprint, note_indexed
+from knowledge.models import Chunk, DocumentStatus
+from knowledge.payloads import document_of, same_payload, validated_answers
 from knowledge.search import collection_alias
-from knowledge.vectors.base import Point, VectorStore, vector_store
+from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 
-#: Passes over the sources before the alias moves: documents indexed meanwhile are caught by the second.
+#: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDiff:
-    """What a rebuild would change, in points, against the index that readers see now."""
+    """What a rebuild would hold, and change in points against the index that readers see now."""
 
+    documents: int
+    chunks: int
+    waiting: int
+    points: int
     added: int
     removed: int
     changed: int
@@ -40,7 +51,8 @@ def fill_generation(
     generation: str,
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
-    """Fill `generation`, verify it and move the alias to it. Run again after a crash, it completes what is missing."""
+    """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
+    started = time.monotonic()
     store, model = vector_store(), embedder()
     store.ensure(generation, model.recipe)
     writer = PointWriter(
@@ -51,40 +63,105 @@ def fill_generation(
     )
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
-    store.point_alias(collection_alias(agent.slug, method), generation)
-    # What was written to the old generation after the last pass; from here on writers find the new one.
-    _write_registered(writer, agent, method)
-    _drop_older(store, agent, method)
-    return _report(agent, generation, planned, writer)
+    return replace(_report(agent, generation, planned, writer), started=started)
+
+
+def put_in_service(
+    *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
+) -> None:
+    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped.
+
+    `fingerprints` are those of the fill: what has changed since is written after the alias has moved.
+    """
+    store, alias = vector_store(), collection_alias(agent.slug, method)
+    before = store.resolve_alias(alias)
+    if before is not None and before != generation:
+        # Before the alias moves: a crash in between leaves two names of an index that answered.
+        store.point_alias(previous_alias(agent, method), before)
+    store.point_alias(alias, generation)
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED)
+    known = set(documents.values_list("pk", flat=True))
+    followed = _catch_up(agent, method, generation, fingerprints, donor=before)
+    # A document indexed since has noted its own.
+    noted = [document for document in documents if document.pk in known]
+    nothing = fingerprint([])
+    note_indexed(noted, method, {each.pk: followed.get(each.pk, nothing) for each in noted})
+    kept = previous_generation(store, agent, method)
+    for name in generations(store, agent, method):
+        if name < generation and name != kept:
+            store.drop(name)
+
+
+def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> bool:
+    return vector_store().resolve_alias(collection_alias(agent.slug, method)) == generation
+
+
+def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
+    """What is left to do where a rebuild was cut after its alias had moved. It is not filled again: others write there."""
+    put_in_service(agent=agent, method=method, generation=generation, fingerprints={})
+    return IndexReport(
+        documents=agent.documents.count(),
+        chunks=Chunk.objects.filter(document__agent=agent).count(),
+        points=vector_store().count(generation),
+        waiting=Chunk.objects.filter(document__agent=agent).waiting().count(),
+        generation=generation,
+    )
+
+
+def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
+    """Drop a generation that readers do not use."""
+    store = vector_store()
+    if store.resolve_alias(collection_alias(agent.slug, method)) != generation:
+        store.drop(generation)
+
+
+def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
+    """The generation that answered before the current one; raises where there is none, or none that can be searched."""
+    store = vector_store()
+    target = previous_generation(store, agent, method)
+    if target is None:
+        raise CollectionMissingError(
+            f"{collection_alias(agent.slug, method)} has no previous generation to go back to.",
+            public_message=_("Il n’y a pas de génération précédente à laquelle revenir."),
+        )
+    stored, used = store.info(target).recipe, embedder().recipe
+    if stored != used:
+        raise EmbeddingMismatchError(
+            f"{target} was built with another embedding model ({stored}) than the one in use ({used}).",
+            public_message=_(
+                "La génération précédente a été construite avec un autre modèle d’embedding (%(model)s) : "
+                "revenez d’abord à ce modèle, ou gardez l’index actuel."
+            )
+            % {"model": stored.model},
+        )
+    return target
+
+
+def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
+    """Bring the points of other apps up to date where a rollback would go; readers see none of it. Returns the target.
+
+    What can fail, fails here: whoever takes several indexes back prepares all of them first.
+    """
+    target = rollback_target(agent=agent, method=method)
+    donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
+    _follow_registered(agent, method, target, donor=donor)
+    return target
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Point the alias at the generation before the current one; returns its name.
+    """Put the generation that answered before the current one in service again; returns its name.
 
-    Its documents are those of its time. The points of other apps (validated answers) are brought up to date, so that
-    none of them is lost or comes back.
+    Its documents are those of its time; its points of other apps are brought up to date.
     """
-    store, model = vector_store(), embedder()
-    previous = previous_generation(store, agent, method)
-    if previous is None:
-        raise CollectionMissingError(
-            f"{collection_alias(agent.slug, method)} has no previous generation to go back to."
-        )
-    writer = PointWriter(
-        store=store,
-        collection=previous,
-        embedder=model,
-        donors=_donors(store, agent, method, model),
-    )
-    # Where the embedding model has changed since, that generation answers nothing until it is rebuilt.
-    is_current_model = store.info(previous).recipe == model.recipe
-    if is_current_model:
-        _write_registered(writer, agent, method)
-    store.point_alias(collection_alias(agent.slug, method), previous)
-    if is_current_model:
-        planned = _write_registered(writer, agent, method)
-        _remove_strays(writer, planned, among=lambda point: is_faq_point(point.payload))
-    return previous
+    target = prepare_rollback(agent=agent, method=method)
+    store, alias = vector_store(), collection_alias(agent.slug, method)
+    left = store.resolve_alias(alias)
+    store.point_alias(alias, target)
+    # The generation that was left is nobody's target: it goes with the next rebuild.
+    store.point_alias(previous_alias(agent, method), target)
+    # What was written to the other generation meanwhile.
+    _follow_registered(agent, method, target, donor=left)
+    return target
 
 
 def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
@@ -100,47 +177,113 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
                     continue
                 found += 1
                 changed += not same_payload(point.payload, planned[point.id].payload)
-    return IndexDiff(added=len(planned) - found, removed=removed, changed=changed)
+    chunks = Chunk.objects.filter(document__agent=agent)
+    return IndexDiff(
+        documents=agent.documents.count(),
+        chunks=chunks.count(),
+        waiting=chunks.waiting().count(),
+        points=len(planned),
+        added=len(planned) - found,
+        removed=removed,
+        changed=changed,
+    )
 
 
 def _fill(
     writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress
 ) -> list[PlannedPoint]:
-    planned: list[PlannedPoint] = []
-    for _ in range(MAX_PASSES):
+    """Write every planned point, then what has changed meanwhile, until nothing has."""
+    planned = list(plan_agent(agent, method))
+    writer.write(planned, total=len(planned), on_progress=on_progress)
+    _remove_strays(writer, {point.id for point in planned})
+    for _pass in range(MAX_PASSES):
+        before = {point.id: point for point in planned}
         planned = list(plan_agent(agent, method))
-        written = writer.counts.written
-        writer.write(planned, total=len(planned), on_progress=on_progress)
-        _remove_strays(writer, planned)
-        if writer.counts.written == written:
+        changed = [
+            point
+            for point in planned
+            if point.id not in before or not same_payload(before[point.id].payload, point.payload)
+        ]
+        gone = before.keys() - {point.id for point in planned}
+        if not changed and not gone:
             break
+        writer.write(changed, total=len(planned), on_progress=no_progress)
+        writer.store.delete(writer.collection, sorted(gone))
     return planned
 
 
-def _write_registered(
-    writer: PointWriter, agent: Agent, method: IndexingMethod
-) -> list[PlannedPoint]:
-    planned = list(plan_registered(agent, method))
-    writer.write(planned, total=len(planned), on_progress=no_progress)
-    return planned
-
-
-def _remove_strays(
-    writer: PointWriter,
-    planned: list[PlannedPoint],
-    *,
-    among: Callable[[Point], bool] = lambda _point: True,
-) -> None:
-    """Delete the points that nobody planned, `among` those it accepts."""
-    wanted = {point.id for point in planned}
-    strays = [
-        point.id
-        for batch in writer.store.scroll(writer.collection)
-        for point in batch
-        if point.id not in wanted and among(point)
-    ]
-    if strays:
+def _remove_strays(writer: PointWriter, wanted: set[str]) -> None:
+    """Points that an attempt before this one left, and nobody plans any more."""
+    found = writer.store.ids_where(writer.collection, PayloadFilter())
+    if strays := [point_id for point_id in found if point_id not in wanted]:
         writer.store.delete(writer.collection, strays)
+
+
+def _catch_up(
+    agent: Agent,
+    method: IndexingMethod,
+    generation: str,
+    filled: dict[int, str],
+    *,
+    donor: str | None,
+) -> dict[int, str]:
+    """What changed since the fill, now that others write here too; returns the documents' fingerprints as of now.
+
+    Whoever wrote to the old generation before the alias moved is followed here; whoever did later writes again
+    (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so nothing
+    older than a row stays.
+    """
+    writer = _following_writer(generation, donor)
+    store = writer.store
+    now: dict[int, str] = {}
+    seen: set[int] = set()
+    for _pass in range(MAX_PASSES):
+        # Listed before the rows are read: a point written meanwhile belongs to a row written before it, and is no stray.
+        listed = set(store.ids_where(generation, PayloadFilter()))
+        planned = list(plan_agent(agent, method))
+        now = _fingerprints(planned)
+        seen |= {pk for pk, found in now.items() if filled.get(pk) != found}
+        due = [point for point in planned if point.id not in listed or _is_due(point, seen)]
+        written = writer.counts.written
+        writer.write(due, total=len(due), on_progress=no_progress)
+        strays = listed - {point.id for point in planned}
+        if strays:
+            store.delete(generation, sorted(strays))
+        if writer.counts.written == written and not strays:
+            break
+    return now
+
+
+def _follow_registered(
+    agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None
+) -> None:
+    """Make a generation's points of other apps what their rows say now; those of its documents are left alone."""
+    writer = _following_writer(generation, donor)
+    for _pass in range(MAX_PASSES):
+        # Listed before the rows are read, as in `_catch_up`.
+        listed = set(writer.store.ids_where(generation, validated_answers()))
+        planned = list(plan_registered(agent, method))
+        written = writer.counts.written
+        writer.write(planned, total=len(planned), on_progress=no_progress)
+        strays = listed - {point.id for point in planned}
+        if strays:
+            writer.store.delete(generation, sorted(strays))
+        if writer.counts.written == written and not strays:
+            break
+
+
+def _following_writer(generation: str, donor: str | None) -> PointWriter:
+    """Writes what has changed; `donor`, the generation that answered until now, has most of the vectors."""
+    store, model = vector_store(), embedder()
+    donors = [donor] if donor and donor != generation else []
+    donors = [name for name in donors if store.info(name).recipe == model.recipe]
+    return PointWriter(store=store, collection=generation, embedder=model, donors=donors)
+
+
+def _is_due(point: PlannedPoint, changed: set[int]) -> bool:
+    """Points of no document are few and have no fingerprint: they are always compared."""
+    document_id = document_of(point.payload)
+    return document_id is None or document_id in changed
 
 
 def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) -> None:
@@ -156,11 +299,13 @@ def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Emb
     return [current]
 
 
-def _drop_older(store: VectorStore, agent: Agent, method: IndexingMethod) -> None:
-    current = store.resolve_alias(collection_alias(agent.slug, method))
-    older = [name for name in generations(store, agent, method) if name < (current or "")]
-    for name in older[:-1]:
-        store.drop(name)
+def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
+    """By document, what its points were made of."""
+    by_document: defaultdict[int, list[PlannedPoint]] = defaultdict(list)
+    for point in planned:
+        if (document_id := document_of(point.payload)) is not None:
+            by_document[document_id].append(point)
+    return {pk: fingerprint(points) for pk, points in by_document.items()}
 
 
 def _report(
@@ -175,4 +320,5 @@ def _report(
         reused=len(planned) - writer.counts.embedded,
         waiting=chunks.waiting().count(),
         generation=generation,
+        fingerprints=_fingerprints(planned),
     )

@@ -1,21 +1,30 @@
 """What an indexing run did: the object that `add_documents` and `rebuild_agent_index` print with `--json`."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-#: Called with what is done and what there is to do, in points.
-OnProgress = Callable[[int, int], None]
+from knowledge.models import BuildPhase
 
 
-def no_progress(done: int, total: int) -> None:
+class OnProgress(Protocol):
+    """Called with what is done and what there is to do in the phase: documents, chunks or points.
+
+    It may raise to stop the run (`knowledge.indexing.jobs`).
+    """
+
+    def __call__(
+        self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /
+    ) -> None: ...
+
+
+def no_progress(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
     """For callers who do not watch."""
 
 
 @dataclass(slots=True)
 class IndexReport:
-    """Counts of one run. `waiting`: chunks without questions. `skipped`, `failed`: `{item, reason}`."""
+    """Counts of one run. `waiting`: chunks without questions, `rejected`: those of the model that were not kept. `skipped`, `failed`: `{item, reason}`."""
 
     documents: int = 0
     chunks: int = 0
@@ -23,17 +32,25 @@ class IndexReport:
     embedded: int = 0
     reused: int = 0
     model_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    rejected: int = 0
     waiting: int = 0
     skipped: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     generation: str = ""
+    #: Whether something failed for a reason that may pass, so that another run can complete it.
+    may_pass: bool = False
+    #: Of a filled generation, by document: what its points were made of.
+    fingerprints: dict[int, str] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def skip(self, item: str, reason: str) -> None:
         self.skipped.append({"item": item, "reason": reason})
 
-    def fail(self, item: str, reason: str) -> None:
+    def fail(self, item: str, reason: str, *, may_pass: bool = False) -> None:
         self.failed.append({"item": item, "reason": reason})
+        self.may_pass = self.may_pass or may_pass
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -43,6 +60,9 @@ class IndexReport:
             "embedded": self.embedded,
             "reused": self.reused,
             "model_calls": self.model_calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "rejected": self.rejected,
             "waiting": self.waiting,
             "skipped": self.skipped,
             "failed": self.failed,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from agents.models import Agent, IndexingMethod
 from knowledge.indexing import legacy, qa_atomic
 from knowledge.indexing.points import PlannedPoint
-from knowledge.models import Chunk, Document
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.payloads import ChunkFacts, agent_filter, faq_payload
 from knowledge.vectors.base import PayloadFilter
 
@@ -29,6 +29,12 @@ def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     for document in agent.documents.select_related("category").order_by("pk"):
         yield from plan_document(document, method)
     yield from plan_registered(agent, method)
+
+
+def has_content(agent: Agent, method: IndexingMethod) -> bool:
+    """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
+    indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
+    return indexed.exists() or next(plan_registered(agent, method), None) is not None
 
 
 def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
@@ -53,8 +59,8 @@ def agent_points(agent_id: int) -> PayloadFilter:
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one document's chunks, in order."""
-    chunks = document.chunks.select_related("category").order_by("index")
+    """The points of one document's chunks that are in use, in order."""
+    chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
         yield from plan_chunk(document, chunk, method)
 

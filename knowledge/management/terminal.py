@@ -7,19 +7,39 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 from tqdm import tqdm
 
 from agents.exceptions import ApplicationError
 from agents.models import Agent, Deployment
 from knowledge.indexing.report import OnProgress
+from knowledge.models import BuildPhase
+
+_PHASE_NAMES = {
+    BuildPhase.READING: "reading",
+    BuildPhase.QUESTIONS: "questions",
+    BuildPhase.VECTORS: "vectors",
+}
+_PHASE_UNITS = {
+    BuildPhase.READING: "document",
+    BuildPhase.QUESTIONS: "passage",
+    BuildPhase.VECTORS: "point",
+}
 
 
 @contextmanager
 def progress_bar(unit: str) -> Iterator[OnProgress]:
-    """A bar that follows (done, total)."""
+    """A bar that follows (done, total), from zero again in each phase: documents, questions, points."""
     with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True) as bar:
+        shown: BuildPhase | None = None
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+            nonlocal shown
+            if phase is not shown:
+                shown = phase
+                bar.set_description(_PHASE_NAMES[phase], refresh=False)
+                bar.unit = _PHASE_UNITS[phase]
+                bar.reset(total)
             if bar.total != total:
                 bar.total = total
                 bar.refresh()
@@ -34,15 +54,21 @@ def print_json(stdout: Any, value: Mapping[str, Any]) -> None:
 
 @contextmanager
 def errors_to_terminal() -> Iterator[None]:
-    """Our errors as a message on standard error and a non-zero exit status."""
+    """Our errors, and the database's, as a message on standard error and a non-zero exit status."""
     try:
         yield
     except ApplicationError as error:
         raise CommandError(f"{error.public_message} ({error})") from error
+    except DatabaseError as error:
+        raise CommandError(
+            f"The database cannot be used: {error}. "
+            "If it is new, or the program was upgraded, run: manage.py migrate"
+        ) from error
 
 
 def agent_named(slug: str) -> Agent:
-    agent = Agent.objects.filter(slug=slug).first()
+    with errors_to_terminal():
+        agent = Agent.objects.filter(slug=slug).first()
     if agent is None:
         known = ", ".join(Agent.objects.values_list("slug", flat=True)) or "none yet"
         raise CommandError(
@@ -52,7 +78,8 @@ def agent_named(slug: str) -> Agent:
 
 
 def deployment_named(slug: str) -> Deployment:
-    deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
+    with errors_to_terminal():
+        deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
     if deployment is None:
         known = ", ".join(Deployment.objects.values_list("slug", flat=True)) or "none yet"
         raise CommandError(
@@ -69,6 +96,12 @@ def print_report(stdout: TextIO | Any, report: Mapping[str, Any]) -> None:
         "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "
         "{model_calls} model calls, {seconds} s".format(**report)
     )
+    if report["model_calls"]:
+        stdout.write(
+            "  {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept".format(
+                **report
+            )
+        )
     for kind in ("skipped", "failed"):
         for row in report[kind]:
             stdout.write(f"  {kind}: {row['item']}: {row['reason']}")

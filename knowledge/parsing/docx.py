@@ -15,6 +15,7 @@ import docx
 from django.conf import settings
 from django.utils.translation import gettext as _
 from docx.opc.exceptions import OpcError
+from docx.table import _Cell
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text, unreadable
@@ -175,14 +176,26 @@ def _text(part: Any) -> str:
 
 
 def _table(table: Any) -> str:
+    """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
     rows: list[list[str]] = []
-    for row in table.rows:
-        seen: list[Any] = []
-        cells: list[str] = []
-        for cell in row.cells:
-            # A merged cell is given once for every column that it spans.
-            if not any(cell._tc is other for other in seen):
-                seen.append(cell._tc)
-                cells.append(clean_text(cell.text).strip())
-        rows.append(cells)
+    above: dict[int, str] = {}
+    for row in table._tbl.iterchildren(f"{_W}tr"):
+        column = _number(row, f"{_W}trPr/{_W}gridBefore", 0)
+        current: dict[int, str] = {}
+        for cell in row.iterchildren(f"{_W}tc"):
+            merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+            continues = merge is not None and merge.get(f"{_W}val", "continue") == "continue"
+            if continues and column in above:
+                current[column] = above[column]
+            else:
+                current[column] = clean_text(_Cell(cell, table).text).strip()
+            column += max(1, _number(cell, f"{_W}tcPr/{_W}gridSpan", 1))
+        rows.append(list(current.values()))
+        above = current
     return table_text(rows)
+
+
+def _number(element: Any, path: str, default: int) -> int:
+    found = element.find(path)
+    value = found.get(f"{_W}val", "") if found is not None else ""
+    return int(value) if value.isdecimal() and len(value) < 10 else default

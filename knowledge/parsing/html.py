@@ -7,6 +7,7 @@ resolved from outside, and the output holds no HTML.
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
 
 from bs4 import BeautifulSoup, Comment, Tag
@@ -106,9 +107,9 @@ def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
 
 
 def _walk_json(data: object) -> Iterator[dict[str, object]]:
-    pending = [data]
+    pending = deque([data])
     while pending:
-        value = pending.pop(0)
+        value = pending.popleft()
         if isinstance(value, dict):
             if value.get("@type") in ("Question", ["Question"]):
                 yield value
@@ -119,7 +120,11 @@ def _walk_json(data: object) -> Iterator[dict[str, object]]:
 
 
 class _HtmlReader:
-    """Walks a tree; runs of inline content between block tags are paragraphs."""
+    """Walks a tree; runs of inline content between block tags are paragraphs.
+
+    The depth goes along into the parts that are read as documents of their own (answers, items, cells), or tags nested
+    in one another would end the walk with the interpreter's own limit.
+    """
 
     def __init__(self, outline: Outline) -> None:
         self._outline = outline
@@ -147,15 +152,15 @@ class _HtmlReader:
             case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
                 self._outline.heading(int(tag.name[1]), one_line(_inline(tag)))
             case "ul" | "ol" | "menu":
-                self._outline.add("\n".join(_list_lines(tag)), kind="list")
+                self._outline.add("\n".join(_list_lines(tag, depth=depth)), kind="list")
             case "table":
                 self._table(tag, depth)
             case "pre":
                 self._outline.add(f"```\n{tag.get_text().strip()}\n```", kind="code")
             case "details":
-                self._details(tag)
+                self._details(tag, depth)
             case "dl":
-                self._definitions(tag)
+                self._definitions(tag, depth)
             case "hr":
                 pass
             case _:
@@ -172,21 +177,21 @@ class _HtmlReader:
             return
         if caption := tag.find("caption"):
             self._outline.add(one_line(_inline(caption)))
-        texts = [[_cell_text(cell) for cell in row] for row in cells]
+        texts = [[_cell_text(cell, depth) for cell in row] for row in cells]
         self._outline.add(table_text(texts), kind="table")
 
-    def _details(self, tag: Tag) -> None:
+    def _details(self, tag: Tag, depth: int) -> None:
         summary = tag.find("summary")
         question = one_line(_inline(summary)) if summary else ""
         if summary:
             summary.decompose()
-        answer = _fragment(tag)
+        answer = _fragment(tag, depth)
         if question and seems_to_ask(bare_text(question)) and answer:
             self._outline.add(answer, kind="qa", question=question)
         else:
             self._outline.add(_labelled(question, answer))
 
-    def _definitions(self, tag: Tag) -> None:
+    def _definitions(self, tag: Tag, depth: int) -> None:
         terms: list[str] = []
         answers: list[str] = []
         for entry in tag.find_all(["dt", "dd"]):
@@ -198,7 +203,7 @@ class _HtmlReader:
                     terms, answers = [], []
                 terms.append(one_line(_inline(entry)))
             else:
-                answers.append(_fragment(entry))
+                answers.append(_fragment(entry, depth))
         self._definition(terms, answers)
 
     def _definition(self, terms: list[str], answers: list[str]) -> None:
@@ -214,9 +219,9 @@ def _holds_blocks(tag: Tag) -> bool:
     return tag.name in _BLOCKS or tag.find(lambda inner: inner.name in _BLOCKS) is not None
 
 
-def _fragment(tag: Tag) -> str:
+def _fragment(tag: Tag, depth: int) -> str:
     outline = Outline()
-    _HtmlReader(outline).read(tag)
+    _HtmlReader(outline).read(tag, depth + 1)
     return outline_text(outline)
 
 
@@ -264,7 +269,7 @@ def _link(text: str, address: str) -> str:
     return text.replace(label, f"[{label}]({address})", 1)
 
 
-def _list_lines(tag: Tag, indent: str = "", depth: int = 0) -> Iterator[str]:
+def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
     items = tag.find_all("li", recursive=False) or [
         child for child in tag.children if isinstance(child, Tag)
     ]
@@ -276,17 +281,17 @@ def _list_lines(tag: Tag, indent: str = "", depth: int = 0) -> Iterator[str]:
             if child.find_parent(["ul", "ol"]) is tag or child.find_parent("li") is item
         ]
         nested: list[str] = []
-        for child in inner if depth < _MAX_DEPTH // 4 else []:
-            nested.extend(_list_lines(child, indent + " " * len(mark), depth + 1))
+        for child in inner if depth < _MAX_DEPTH else []:
+            nested.extend(_list_lines(child, indent + " " * len(mark), depth=depth + 1))
             child.extract()
-        text = _fragment(item)
+        text = _fragment(item, depth)
         if text:
             yield f"{indent}{mark}" + re.sub(r"\n+", f"\n{indent}{' ' * len(mark)}", text)
         yield from nested
 
 
-def _cell_text(cell: Tag) -> str:
-    text = _fragment(cell)
+def _cell_text(cell: Tag, depth: int) -> str:
+    text = _fragment(cell, depth)
     return one_line(re.sub(r"\n+(?:- )?", " ; " if "\n- " in text else " ", text))
 
 

@@ -7,6 +7,7 @@ marked headings. Indented code is not recognised: in real files it is text that 
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -30,17 +31,19 @@ from knowledge.parsing.text import (
 )
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_DETAILS = re.compile(
-    r"<details\b[^>]*>\s*<summary\b[^>]*>(.*?)</summary>(.*?)</details>", re.DOTALL | re.IGNORECASE
-)
+_DETAILS_TAG = re.compile(r"<(/?)(details|summary)\b[^<>]*>", re.IGNORECASE)
 _HELD = re.compile("\ue0f0(\\d+)\ue0f1")
+#: The marks of what is held, which no text may bring along.
+_MARKS = str.maketrans("", "", "\ue0f0\ue0f1")
+#: `<details>` within `<details>` are questions of their own down to here; deeper ones are read as HTML.
+_MAX_DEPTH = 20
 _BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
 #: Fewer unmarked lines than this say nothing about how the file is written.
 _ENOUGH_LINES = 12
 
 
 def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
-    text = clean_text(decode_text(data, filename=filename))
+    text = clean_text(decode_text(data, filename=filename)).translate(_MARKS)
     reader = _MarkdownReader()
     front = _front_matter(text)
     reader.outline.category = next(
@@ -58,9 +61,48 @@ def _front_matter(text: str) -> dict[str, str]:
     return {key.lower(): value.strip("\"'") for key, value in pairs}
 
 
+@dataclass(slots=True)
+class _Details:
+    """Where a `<details>` with its `<summary>` stands in a text."""
+
+    start: int
+    end: int = 0
+    summary: tuple[int, int] = (0, 0)
+    body: tuple[int, int] = (0, 0)
+
+
+def _details_in(text: str) -> list[_Details]:
+    """The outermost complete `<details>` that begin with a `<summary>`, found in one walk over the tags."""
+    found: list[_Details] = []
+    open_: list[_Details] = []
+    opened_at = summary_at = -1
+    for tag in _DETAILS_TAG.finditer(text):
+        is_end, is_summary = bool(tag[1]), tag[2].lower() == "summary"
+        follows, within = opened_at, summary_at
+        opened_at = summary_at = -1
+        if is_summary and not is_end and follows >= 0 and not text[follows : tag.start()].strip():
+            summary_at = tag.end()
+        elif is_summary and is_end and within >= 0:
+            open_[-1].summary = (within, tag.start())
+            open_[-1].body = (tag.end(), tag.end())
+        elif not is_summary and not is_end:
+            open_.append(_Details(tag.start()))
+            opened_at = tag.end()
+        elif not is_summary and open_:
+            part = open_.pop()
+            if not part.body[0]:
+                continue
+            part.end, part.body = tag.end(), (part.body[0], tag.start())
+            while found and found[-1].start > part.start:
+                found.pop()
+            found.append(part)
+    return found
+
+
 class _MarkdownReader:
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 0) -> None:
         self.outline = Outline()
+        self._depth = depth
         self._markdown = MarkdownIt("commonmark").enable("table").disable("code")
         self._held: list[tuple[str, str]] = []
         self._plain: list[str] = []
@@ -68,7 +110,8 @@ class _MarkdownReader:
         self._width = 0
 
     def read(self, text: str) -> None:
-        text = _DETAILS.sub(self._hold, text)
+        if self._depth < _MAX_DEPTH:
+            text = self._hold(text)
         lines = text.split("\n")
         tokens = self._markdown.parse(text)
         self._measure(tokens)
@@ -78,10 +121,16 @@ class _MarkdownReader:
                 self._token(token, inline, lines[token.map[0] : token.map[1]])
         self._flush()
 
-    def _hold(self, match: re.Match[str]) -> str:
-        """Set a `<details>` aside: blank lines inside it would cut it in pieces."""
-        self._held.append((html_fragment_text(match[1]), match[2]))
-        return f"\n\n\ue0f0{len(self._held) - 1}\ue0f1\n\n"
+    def _hold(self, text: str) -> str:
+        """Set every `<details>` aside: blank lines inside it would cut it in pieces."""
+        pieces, at = [], 0
+        for part in _details_in(text):
+            pieces += [text[at : part.start], f"\n\n\ue0f0{len(self._held)}\ue0f1\n\n"]
+            self._held.append(
+                (html_fragment_text(text[slice(*part.summary)]), text[slice(*part.body)])
+            )
+            at = part.end
+        return "".join([*pieces, text[at:]])
 
     def _measure(self, tokens: Sequence[Token]) -> None:
         lines = [
@@ -124,7 +173,7 @@ class _MarkdownReader:
             self.outline.add("\n".join(re.sub(r"[ \t]+", " ", line.strip()) for line in lines))
 
     def _details(self, summary: str, body: str) -> None:
-        inner = _MarkdownReader()
+        inner = _MarkdownReader(self._depth + 1)
         inner.read(body)
         answer = outline_text(inner.outline)
         if seems_to_ask(summary):

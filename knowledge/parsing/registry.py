@@ -42,21 +42,16 @@ _PARSERS = {
 }
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
-_HTML_START = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I
-)
+_XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
+_SPACE = re.compile(rb"\s*")
+_HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
 
 
 def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
     """Read a file of any supported format; raise `UnreadableDocumentError` for anything else."""
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
-    if len(data) > settings.MAX_DOCUMENT_BYTES:
-        raise unreadable(
-            f"{filename}: {len(data)} bytes",
-            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
-            % {"size": len(data), "limit": settings.MAX_DOCUMENT_BYTES},
-        )
+    check_size(len(data), filename=filename)
     parse: Callable[..., ParsedDocument] = import_string(
         _PARSERS[_source_type(data, filename=filename)]
     )
@@ -69,6 +64,16 @@ def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
             % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
         )
     return parsed
+
+
+def check_size(size: int, *, filename: str) -> None:
+    """Refuse a file by its size alone: a caller that knows it need not read the file."""
+    if size > settings.MAX_DOCUMENT_BYTES:
+        raise unreadable(
+            f"{filename}: {size} bytes",
+            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
+            % {"size": size, "limit": settings.MAX_DOCUMENT_BYTES},
+        )
 
 
 def _source_type(data: bytes, *, filename: str) -> SourceType:
@@ -91,9 +96,24 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
             _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.")
             % {"suffix": suffix},
         )
-    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _HTML_START.match(data[:4096]):
+    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _is_page(data[:4096]):
         return SourceType.HTML
     return declared
+
+
+def _is_page(start: bytes) -> bool:
+    """Whether it begins as an HTML page does, comments apart. One walk: a pattern would try every end of each comment."""
+    declaration = _XML_DECLARATION.match(start)
+    at = declaration.end() if declaration else 0
+    while True:
+        space = _SPACE.match(start, at)
+        at = space.end() if space else at
+        if not start.startswith(b"<!--", at):
+            return _HTML_START.match(start, at) is not None
+        end = start.find(b"-->", at + 4)
+        if end < 0:
+            return False
+        at = end + 3
 
 
 def _refuse_known(data: bytes, *, filename: str) -> None:

@@ -171,6 +171,10 @@ class VectorStore(ABC):
     def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None: ...
 
     @abstractmethod
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        """The ids of the matching points, in no order."""
+
+    @abstractmethod
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int: ...
 
     @abstractmethod
@@ -187,6 +191,10 @@ class VectorStore(ABC):
 
     @abstractmethod
     def resolve_alias(self, alias: str) -> str | None: ...
+
+    @abstractmethod
+    def remove_alias(self, alias: str) -> None:
+        """Forget `alias`; its collection stays. No error if absent."""
 
     @abstractmethod
     def drop(self, collection: str) -> None:

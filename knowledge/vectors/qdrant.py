@@ -53,7 +53,8 @@ IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
 _METADATA = "repondant"
 #: Payload fields that filters use; a server looks them up in an index.
-_INDEXED_FIELDS = ("category", "chunk_category", "document_id", "type")
+_INDEXED_FIELDS = ("category", "chunk_category", "type")
+_INDEXED_NUMBERS = ("chunk_id", "document_id")
 _WRITE_BATCH = 256
 #: The name of the sparse vector; the dense one has none.
 _TERMS = "terms"
@@ -64,6 +65,9 @@ _HYBRID_DEPTH = 50
 _OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
+
+#: Ids alone are small.
+_IDS_AT_ONCE = 5_000
 
 
 class QdrantVectorStore(VectorStore):
@@ -194,6 +198,28 @@ class QdrantVectorStore(VectorStore):
         kept = _filter(payload_filter) or models.Filter()
         self._remove(collection, models.FilterSelector(filter=kept))
 
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        kept = _filter(payload_filter)
+        found: list[str] = []
+        offset: Any = None
+        while True:
+            after = offset
+
+            def ask(client: "QdrantClient", at: Any = after) -> "tuple[list[models.Record], Any]":
+                return client.scroll(
+                    self._name(collection),
+                    scroll_filter=kept,
+                    limit=_IDS_AT_ONCE,
+                    offset=at,
+                    with_payload=False,
+                    with_vectors=False,
+                )
+
+            records, offset = self._call(ask)
+            found += [str(record.id) for record in records]
+            if offset is None:
+                return found
+
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         counted = self._call(
             lambda client: client.count(
@@ -246,6 +272,14 @@ class QdrantVectorStore(VectorStore):
 
     def resolve_alias(self, alias: str) -> str | None:
         return self._aliases().get(alias)
+
+    def remove_alias(self, alias: str) -> None:
+        from qdrant_client import models
+
+        if alias in self._aliases():
+            delete = models.DeleteAlias(alias_name=self._name(alias))
+            operations = [models.DeleteAliasOperation(delete_alias=delete)]
+            self._call(lambda client: client.update_collection_aliases(operations))
 
     def drop(self, collection: str) -> None:
         name = self.resolve_alias(collection) or collection
@@ -469,7 +503,8 @@ class QdrantVectorStore(VectorStore):
             return  # there it would only warn that indexes have no effect
         for field in _INDEXED_FIELDS:
             self._index(collection, field)
-        self._index(collection, "chunk_id", integer=True)
+        for field in _INDEXED_NUMBERS:
+            self._index(collection, field, integer=True)
 
     def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
         from qdrant_client import models

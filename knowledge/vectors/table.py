@@ -311,6 +311,10 @@ class TableVectorStore(VectorStore):
         with _writing(collection) as row:
             _bury(row, _matching(row.pk, payload_filter))
 
+    def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
+        with _translated():
+            return [str(found) for found in _matching(_state(collection).pk, payload_filter)]
+
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         with _translated():
             state = _state(collection)
@@ -361,6 +365,10 @@ class TableVectorStore(VectorStore):
                 "collection__name", flat=True
             )
             return names.first()
+
+    def remove_alias(self, alias: str) -> None:
+        with _translated():
+            VectorAlias.objects.filter(name=alias).delete()
 
     def drop(self, collection: str) -> None:
         with _translated(), transaction.atomic():

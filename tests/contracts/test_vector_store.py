@@ -154,6 +154,7 @@ def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> No
         lambda: store.delete("none", [ident(1)]),
         lambda: store.delete("none", []),
         lambda: store.delete_where("none", kept),
+        lambda: store.ids_where("none", kept),
         lambda: store.count("none"),
         lambda: store.count("none", kept),
         lambda: store.info("none"),
@@ -181,6 +182,14 @@ def test_collections_are_listed_by_name(filled: VectorStore) -> None:
         ("animals", 4, ("zoo",)),
     ]
     assert listed[0].recipe.dimensions == 7
+
+
+def test_removed_alias_leaves_its_collection(filled: VectorStore) -> None:
+    filled.point_alias("zoo", "animals")
+    filled.remove_alias("zoo")
+    filled.remove_alias("zoo")
+    assert filled.resolve_alias("zoo") is None
+    assert filled.info("animals").aliases == ()
 
 
 def test_dropped_collection_takes_its_aliases_with_it(filled: VectorStore) -> None:
@@ -321,6 +330,12 @@ def test_delete_where_with_an_empty_filter_empties_the_collection(filled: Vector
 
 
 # Reading.
+
+
+def test_ids_of_matching_points_are_told(filled: VectorStore) -> None:
+    tame = PayloadFilter(all_of=(Condition("tame", True),))
+    assert sorted(filled.ids_where("animals", tame)) == sorted([ident(1), ident(3)])
+    assert len(filled.ids_where("animals", PayloadFilter())) == filled.count("animals")
 
 
 def test_query_gives_payloads_and_cosines_best_first(filled: VectorStore) -> None:

@@ -1,13 +1,16 @@
 """`add_documents AGENT PATH…`: load files or folders and index them, inline, with a progress bar."""
 
 from argparse import ArgumentParser
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
+from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.jobs import build_missing_indexes
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     agent_named,
@@ -17,7 +20,11 @@ from knowledge.management.terminal import (
     progress_bar,
 )
 from knowledge.models import Category, Document
-from knowledge.parsing.registry import SUPPORTED_SUFFIXES
+from knowledge.overlaps import find_overlaps
+from knowledge.parsing.registry import SUPPORTED_SUFFIXES, check_size
+
+#: Of a document's name, which is its key.
+LONGEST_NAME = 500
 
 
 class Command(BaseCommand):
@@ -34,55 +41,75 @@ class Command(BaseCommand):
         report = IndexReport()
         files = list_files(options["paths"], report)
         category = None
-        if options["category"]:
-            category, _ = Category.objects.get_or_create(name=options["category"][:200])
-        documents = store_files(agent, files, category, report)
         with errors_to_terminal(), progress_bar("point") as on_progress:
+            if options["category"]:
+                category, _ = Category.objects.get_or_create(name=options["category"][:200])
+            documents = store_files(agent, files, category, report)
             index_documents(
                 agent=agent, documents=documents, report=report, on_progress=on_progress
             )
+            build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
+            if report.embedded:
+                find_overlaps(agent, document_ids={document.pk for document in documents})
         if options["json"]:
             print_json(self.stdout, report.as_json())
         else:
             print_report(self.stdout, report.as_json())
         if report.failed and not report.documents:
-            raise CommandError("No document could be read; the reasons are above.")
+            raise CommandError("No document could be indexed; the reasons are above.")
 
 
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:
-    """Files by document name: the path inside a given folder, or the name of a given file."""
-    files: dict[str, Path] = {}
+    """Files by document name: the path inside a given folder, or the name of a given file.
+
+    Different files of one name get their paths as given, all of them, so that the order they are given in does not matter.
+    """
+    found: defaultdict[str, dict[Path, Path]] = defaultdict(dict)
     for path in paths:
         if path.is_dir():
             for inner in sorted(path.rglob("*")):
-                _add(files, inner, str(inner.relative_to(path)), report)
+                name = str(inner.relative_to(path))
+                if _is_read(inner, name, report):
+                    found[name].setdefault(inner.resolve(), inner)
         elif path.is_file():
-            files[path.name] = path
+            found[path.name].setdefault(path.resolve(), path)
         else:
             report.fail(str(path), "There is no such file or folder.")
+    files: dict[str, Path] = {}
+    for name, same in found.items():
+        for path in same.values():
+            full = name if len(same) == 1 else str(path)
+            if len(full) > LONGEST_NAME:
+                report.fail(full, f"Its path is longer than {LONGEST_NAME} characters.")
+            else:
+                files[full] = path
     return files
 
 
-def _add(files: dict[str, Path], path: Path, name: str, report: IndexReport) -> None:
+def _is_read(path: Path, name: str, report: IndexReport) -> bool:
     if not path.is_file() or any(part.startswith(".") for part in Path(name).parts):
-        return
+        return False
     if path.suffix.lower() in SUPPORTED_SUFFIXES:
-        files[name] = path
-    else:
-        report.skip(name, f"Files of type {path.suffix or 'none'} are not read.")
+        return True
+    report.skip(name, f"Files of type {path.suffix or 'none'} are not read.")
+    return False
 
 
 def store_files(
     agent: Agent, files: dict[str, Path], category: Category | None, report: IndexReport
 ) -> list[Document]:
-    """Store every readable file; one that cannot be read from the disk is reported and the rest is done."""
+    """Store every file; one that is too big, cannot be read or finds the disk full is reported, and the rest is done."""
     documents = []
     for name, path in files.items():
         try:
-            data = path.read_bytes()
+            check_size(path.stat().st_size, filename=name)
+            stored = store_document(
+                agent=agent, name=name, data=path.read_bytes(), category=category
+            )
+        except UnreadableDocumentError as error:
+            report.fail(name, str(error.public_message))
         except OSError as error:
             report.fail(name, error.strerror or str(error))
-            continue
-        stored = store_document(agent=agent, name=name[:500], data=data, category=category)
-        documents.append(stored.document)
+        else:
+            documents.append(stored.document)
     return documents

@@ -12,7 +12,7 @@ from knowledge.vectors.cleanup import superseded_generations
 
 
 class Command(BaseCommand):
-    help = "Drop old generations of the indexes; the one before the current is kept for --rollback."
+    help = "Drop old generations of the indexes; the one that --rollback goes back to is kept."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="list them, drop nothing")
@@ -24,7 +24,7 @@ class Command(BaseCommand):
             infos = store.collections()
             # Asked after the list: a build that starts now uses a collection that is not in it.
             unfinished = IndexBuild.objects.filter(
-                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING]
+                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.STAGED]
             )
             in_use = set(unfinished.values_list("generation", flat=True))
             dropped = superseded_generations(infos, in_use=in_use)

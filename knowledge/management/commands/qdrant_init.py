@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError
 from knowledge.indexing.generations import current_generation
 from knowledge.management.terminal import errors_to_terminal, print_json
 from knowledge.search import collection_alias
@@ -41,6 +41,12 @@ class Command(BaseCommand):
             self.stdout.write(f"{type(store).__name__} answers.")
             for row in rows:
                 self.stdout.write("{alias}: {state} ({collection})".format(**row))
+        missing = [row["alias"] for row in rows if row["state"] == "missing"]
+        if missing:
+            raise CommandError(
+                f"There are documents for {', '.join(missing)} but no index. "
+                "Build it with: manage.py rebuild_agent_index AGENT"
+            )
         outdated = [row["alias"] for row in rows if row["state"] == "outdated"]
         if outdated:
             raise CommandError(
@@ -56,6 +62,8 @@ def _prepare(store: VectorStore, agent: Agent, method: Any, recipe: Recipe) -> d
         collection = current_generation(store, agent, method, recipe)
     except EmbeddingMismatchError:
         return {"alias": alias, "collection": before or "", "state": "outdated"}
+    except CollectionMissingError:
+        return {"alias": alias, "collection": "", "state": "missing"}
     return {
         "alias": alias,
         "collection": collection,

@@ -1,14 +1,22 @@
 """`rebuild_agent_index AGENT`: a new generation of the index, a preview of it, or the way back."""
 
 from argparse import ArgumentParser
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent, IndexingMethod
-from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
-from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.indexing.jobs import (
+    approve_build,
+    create_rebuild,
+    discard_build,
+    enqueue_rebuild,
+    run_build,
+)
+from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     agent_named,
@@ -17,6 +25,9 @@ from knowledge.management.terminal import (
     print_report,
     progress_bar,
 )
+from knowledge.models import BuildKind, BuildStatus, IndexBuild
+
+Report = dict[str, Any]
 
 
 class Command(BaseCommand):
@@ -33,34 +44,99 @@ class Command(BaseCommand):
         what.add_argument("--dry-run", action="store_true", help="show what would change")
         what.add_argument("--rollback", action="store_true", help="back to the generation before")
         what.add_argument("--enqueue", action="store_true", help="hand over to the worker")
+        what.add_argument("--stage", action="store_true", help="fill it; staff put it in service")
+        what.add_argument("--approve", action="store_true", help="put the staged one in service")
+        what.add_argument("--discard", action="store_true", help="give the staged one up")
+        parser.add_argument(
+            "--questions",
+            type=Path,
+            metavar="FILE.jsonl",
+            help="with --dry-run: compare what these questions retrieve (default: the last real ones)",
+        )
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         method = options["method"]
         methods = [IndexingMethod(method)] if method else sorted(agent.methods_in_use())
-        act = {"dry_run": _preview, "rollback": _roll_back, "enqueue": _enqueue}
+        act: dict[str, Callable[[Agent, IndexingMethod], Report]] = {
+            "rollback": _roll_back,
+            "enqueue": _enqueue,
+            "stage": _stage,
+            "approve": _approve,
+            "discard": _discard,
+        }
         chosen = next((verb for name, verb in act.items() if options[name]), _rebuild)
         with errors_to_terminal():
-            reports = [chosen(agent, method) for method in methods]
+            if options["dry_run"]:
+                path = options["questions"]
+                asked = questions_from_file(path) if path else recent_questions(agent)
+                reports = [_preview(agent, each, asked) for each in methods]
+            else:
+                if options["rollback"]:
+                    # All of them first: one that cannot go back leaves the others where they are.
+                    for each in methods:
+                        prepare_rollback(agent=agent, method=each)
+                reports = [chosen(agent, each) for each in methods]
         total = _sum(reports)
         if options["json"]:
             print_json(self.stdout, total)
-        elif chosen is _rebuild:
+        elif options["dry_run"]:
+            self._show_preview(total)
+        elif chosen in (_rebuild, _stage, _approve):
             print_report(self.stdout, total)
         else:
+            self.stdout.write(f"generation: {total['generation']}")
+
+    def _show_preview(self, total: Report) -> None:
+        self.stdout.write("added: {added}, removed: {removed}, changed: {changed}".format(**total))
+        changed = [each for each in total["questions"] if each["is_changed"]]
+        if total["questions"]:
+            best = sum(each["has_other_best"] for each in changed)
             self.stdout.write(
-                ", ".join(
-                    f"{key}: {value}" for key, value in total.items() if value not in ([], "")
-                )
+                f"{len(total['questions'])} questions: {len(changed)} retrieve something else, "
+                f"{best} begin with another passage"
             )
-
-
-Report = dict[str, Any]
+        for each in changed:
+            self.stdout.write(f"? {each['question']}")
+            for label, found in (("before", each["before"]), ("after", each["after"])):
+                if found is None:
+                    self.stdout.write(f"  {label}: the index in service cannot be searched")
+                for row in found or ():
+                    text = (row["question"] or row["excerpt"]).replace("\n", " ")[:100]
+                    self.stdout.write(f"  {label}: {row['score']:.3f}  {row['title']}  {text}")
 
 
 def _rebuild(agent: Agent, method: IndexingMethod) -> Report:
-    build = create_rebuild(agent=agent, method=method)
+    return _run(create_rebuild(agent=agent, method=method))
+
+
+def _stage(agent: Agent, method: IndexingMethod) -> Report:
+    return _run(create_rebuild(agent=agent, method=method, needs_approval=True))
+
+
+def _approve(agent: Agent, method: IndexingMethod) -> Report:
+    build = _staged(agent, method)
+    approve_build(build)
+    return _run(build)
+
+
+def _discard(agent: Agent, method: IndexingMethod) -> Report:
+    build = _staged(agent, method)
+    discard_build(build)
+    return {**_empty(), "generation": build.generation}
+
+
+def _staged(agent: Agent, method: IndexingMethod) -> IndexBuild:
+    build = IndexBuild.objects.filter(
+        agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.STAGED
+    ).first()
+    if build is None:
+        raise CommandError(f"No staged rebuild of {agent.slug} ({method.value}); use --stage.")
+    return build
+
+
+def _run(build: IndexBuild) -> Report:
     with progress_bar("point") as on_progress:
         report = run_build(build.pk, on_progress=on_progress)
     if report is None:
@@ -68,8 +144,12 @@ def _rebuild(agent: Agent, method: IndexingMethod) -> Report:
     return {**report.as_json(), "generation": report.generation}
 
 
-def _preview(agent: Agent, method: IndexingMethod) -> Report:
-    return {**_empty(), **asdict(diff_agent_index(agent=agent, method=method))}
+def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
+    with progress_bar("point") as on_progress:
+        preview = preview_rebuild(
+            agent=agent, method=method, questions=questions, on_progress=on_progress
+        )
+    return {**_empty(), **preview.as_json()}
 
 
 def _roll_back(agent: Agent, method: IndexingMethod) -> Report:
@@ -91,6 +171,8 @@ def _sum(reports: list[Report]) -> Report:
         for key in ("points", "embedded", "reused", "model_calls", "added", "removed", "changed"):
             if key in report:
                 total[key] += report[key]
+        if "questions" in report:
+            total["questions"] += report["questions"]
         total["seconds"] = round(total["seconds"] + report["seconds"], 3)
         total["generation"] = f"{total['generation']} {report['generation']}".strip()
     return total

@@ -155,8 +155,8 @@ class AgentFormTest(TestCase):
         address = admin_url(Agent, "change", agent.pk)
         data = form_data(client.get(address), indexing_method="legacy")
         text = shown_messages(client.post(address, data, follow=True))
-        assert "a besoin d’un index à jour" in text
-        assert admin_url("knowledge.indexbuild", "rebuild") in text
+        assert "est complété s’il le faut" in text
+        assert admin_url("knowledge.indexbuild", "changelist") in text
 
 
 class AgentActionsTest(TestCase):

@@ -23,6 +23,7 @@ SOURCE_KEYS = {"n", "title", "document_id", "chunk_id", "type", "question", "sco
 REPORT_KEYS = {
     *("documents", "chunks", "points", "embedded", "reused", "model_calls"),
     *("waiting", "skipped", "failed", "seconds"),
+    *("prompt_tokens", "completion_tokens", "rejected"),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import TestCase
 from django.utils import timezone
 
@@ -23,8 +24,11 @@ from faqs.learning import add_manual_faq, draft_faq, learn_from_message, save_le
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.embeddings.hashing import HashingEmbedder
-from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.indexing.documents import update_documents
+from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.payloads import is_faq_point
 from knowledge.search import SearchResult, collection_alias, confirm_passages, search
 from knowledge.vectors.base import Point, vector_store
 from tests.factories import add_document, make_agent, make_deployment, make_learned
@@ -120,6 +124,80 @@ class RebuildTests(TestCase):
             p.payload["display_text"] for points in everywhere(edited) for p in points.values()
         }
         assert texts == {"Au sous-sol."}
+
+    def test_rollback_answers_with_the_faq_as_it_is_now_and_documents_as_they_were(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        row = make_learned(agent, question=QUESTION, phrasings=["Y a-t-il un abri à vélos ?"])
+        self.rebuild(agent)
+        chunk = document.chunks.get(index=0)
+        chunk.content = "Ouverte la nuit."
+        chunk.save()
+        update_documents(agent=agent, documents=[document])
+        row.question, row.answer = "Où attacher un vélo ?", ANSWER
+        save_learned(row, phrasings=[])
+        sync_learned()
+        assert "Ouverte la nuit." in self.texts(agent, is_faq=False)
+        rollback_agent_index(agent=agent, method=QA)
+        assert self.texts(agent, is_faq=True) == [ANSWER]
+        assert answers(agent, row.question) == [ANSWER]
+        best = ask(agent, row.question).hits[0]
+        assert (best.question, round(best.score, 3)) == (row.question, 1.0)
+        assert "Ouverte la nuit." not in self.texts(agent, is_faq=False)
+        assert len(self.texts(agent, is_faq=False)) == 5
+
+    def texts(self, agent: Agent, *, is_faq: bool) -> list[Any]:
+        """What the points in service say, those of validated answers or those of documents."""
+        batches = vector_store().scroll(collection_alias(agent.slug, QA))
+        points = [point for batch in batches for point in batch]
+        return [p.payload["display_text"] for p in points if is_faq_point(p.payload) is is_faq]
+
+    def test_rollback_whose_faq_points_cannot_be_written_leaves_the_index_in_service(self) -> None:
+        row = make_learned(question=QUESTION)
+        self.rebuild(row.agent)
+        current = vector_store().resolve_alias(collection_alias(row.agent.slug, QA))
+        row.answer = ANSWER
+        save_learned(row)
+        sync_learned()
+        with failing_store("agent_"), pytest.raises(VectorStoreUnavailableError):
+            rollback_agent_index(agent=row.agent, method=QA)
+        assert vector_store().resolve_alias(collection_alias(row.agent.slug, QA)) == current
+        assert answers(row.agent) == [ANSWER]
+
+    def test_rollback_of_two_methods_moves_none_where_the_faq_points_of_one_cannot_be_written(
+        self,
+    ) -> None:
+        row = make_learned(question=QUESTION)
+        make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
+        for method in (QA, LEGACY, QA, LEGACY):
+            self.rebuild(row.agent, method)
+        aliases = [collection_alias(row.agent.slug, method) for method in (QA, LEGACY)]
+        current = [vector_store().resolve_alias(alias) for alias in aliases]
+        row.answer = ANSWER
+        save_learned(row)
+        sync_learned()
+        # The commands go through the methods by name: the second one fails.
+        with failing_store(aliases[0]), pytest.raises(CommandError):
+            call_command("rebuild_agent_index", row.agent.slug, "--rollback")
+        assert [vector_store().resolve_alias(alias) for alias in aliases] == current
+
+    def test_faq_written_while_a_rollback_moves_the_alias_is_in_the_index_that_comes_back(
+        self,
+    ) -> None:
+        agent = make_agent()
+        add_document(agent)
+        self.rebuild(agent)
+        made: list[LearnedResponse] = []
+        plain = type(vector_store()).point_alias
+
+        def add_first(store: Any, alias: str, collection: str) -> None:
+            if alias.startswith("agent_") and not made:
+                made.append(make_learned(agent, question=QUESTION))
+            plain(store, alias, collection)
+
+        with mock.patch.object(type(vector_store()), "point_alias", add_first):
+            rollback_agent_index(agent=agent, method=QA)
+        assert [len(points) for points in everywhere(made[0])] == [1, 1]
 
     def test_method_that_comes_into_use_has_the_faq_after_its_rebuild(self) -> None:
         row = make_learned()
@@ -269,6 +347,38 @@ class FaultTests(TestCase):
         row.refresh_from_db()
         assert (row.index_state, row.index_error, row.attempts) == (IndexState.INDEXED, "", 0)
         assert answers(agent) == [ANSWER]
+
+    def test_faq_waits_for_the_first_index_of_its_agent_and_is_written_then(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        vector_store().remove_alias(collection_alias(agent.slug, QA))
+        rows = [
+            add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER),
+            add_manual_faq(agent=agent, question="Où lire la presse ?", answer=ANSWER),
+        ]
+        assert len(sync_learned().failed) == 2
+        for row in rows:
+            row.refresh_from_db()
+            assert (row.index_state, row.attempts) == (IndexState.PENDING, 1)
+            assert "rebuild_agent_index" in row.index_error
+        [build] = reconcile_agent(agent.pk)
+        run_build(build.pk)
+        LearnedResponse.objects.update(next_attempt_at=timezone.now())
+        with mock.patch("faqs.indexing.nudge") as nudge:
+            assert reap_learned() == 2
+        assert sync_learned(nudge.call_args.args[0]).indexed == 2
+        assert answers(agent)[:1] == [ANSWER]
+
+    def test_index_that_was_never_built_keeps_no_faq_out_of_the_others(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
+        row = make_learned(agent, question=QUESTION, answer=ANSWER)
+        assert row.index_state == IndexState.INDEXED
+        assert answers(agent) == [ANSWER]
+        for build in reconcile_agent(agent.pk):
+            run_build(build.pk)
+        assert [len(points) for points in everywhere(row, QA, LEGACY)] == [1, 1, 1]
 
     def test_never_one_point_of_two(self) -> None:
         """Whichever of the two collections is down, nothing of the row is found until both are written."""

@@ -393,6 +393,24 @@ class StalenessTests(TestCase):
         assert refusals(recall(self.deployment, QUESTION)) == ["chunk_changed"]
         assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
+    def test_passage_that_is_switched_off_stops_its_answers_and_moves_them_to_review(self) -> None:
+        # Without a signal, as a script does it: serving must not depend on one.
+        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=False)
+        assert refusals(recall(self.deployment, QUESTION)) == ["chunk_changed"]
+        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
+
+    def test_passage_that_staff_switch_off_moves_its_answers_to_review_at_once(self) -> None:
+        self.chunk.enabled = False
+        with self.captureOnCommitCallbacks(execute=True):
+            self.chunk.save()
+        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
+
+    def test_answer_that_staff_confirm_is_served_without_the_passage_that_is_off(self) -> None:
+        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=False)
+        assert recall(self.deployment, QUESTION).answer is None
+        validate_entries(CachedResponse.objects.all())
+        assert recall(self.deployment, QUESTION).answer is not None
+
     def test_changed_answer_of_a_passage_stops_the_answers_made_from_it(self) -> None:
         chunk = Chunk.objects.exclude(knowledge_units=[]).order_by("pk")[0]
         source = source_of(chunk, type="qa_pair", text=chunk.knowledge_units[0]["answer"])

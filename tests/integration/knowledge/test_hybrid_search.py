@@ -1,7 +1,7 @@
 """Search by meaning and by words together, through the index of an agent."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from unittest import mock
 
@@ -11,7 +11,9 @@ from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.indexing import preview
 from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.preview import compare_questions
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, collection_alias, confirm_passages, search
 from knowledge.vectors.base import vector_store
@@ -52,6 +54,24 @@ class HybridSearchTests(TestCase):
         assert "carte" in f"{best.parent_context} {best.content}".lower()
         assert best.overlap > 0
         assert best.relevance > best.score
+
+    def test_generation_that_is_not_in_service_is_searched_by_its_name(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        build = create_rebuild(agent=agent, method=IndexingMethod.QA_ATOMIC, needs_approval=True)
+        run_build(build.pk)
+        vector_store().remove_alias(collection_alias(agent.slug, IndexingMethod.QA_ATOMIC))
+        for weight in (None, 5.0):
+            with lexical_weight(weight) if weight else nullcontext():
+                assert find(agent, QUESTION, collection=build.generation).hits
+
+    def test_preview_of_a_rebuild_compares_by_words_too(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        with lexical_weight(5.0), mock.patch.object(preview, "search", wraps=search) as searched:
+            compare_questions(agent, IndexingMethod.QA_ATOMIC, alias, [QUESTION])
+        assert {call.kwargs["question"] for call in searched.call_args_list} == {QUESTION}
 
     def test_score_stays_the_cosine(self) -> None:
         agent = make_agent()

@@ -60,6 +60,7 @@ class StoreCommandTests(TestCase):
         for name in (OLDEST, OLDER, CURRENT, BROKEN):
             fill(self.store, name, 3)
         self.store.point_alias(ALIAS, CURRENT)
+        self.store.point_alias(f"{ALIAS}_previous", OLDER)
 
     def names(self) -> list[str]:
         return [info.name for info in self.store.collections()]

@@ -64,7 +64,7 @@ def test_reply_that_stays_malformed_gives_no_units(bad: str) -> None:
 def test_bad_unit_is_rejected_with_its_reason(question: str, answer: str, reason: str) -> None:
     generated, _model = generate(reply(GOOD, {"question": question, "answer": answer}))
     assert len(generated.units) == 1
-    assert reason in generated.rejected[0]
+    assert reason in str(generated.rejected[0])
 
 
 def test_same_question_is_kept_once() -> None:

@@ -1,0 +1,1 @@
+"""An index run against the bare embedding of the same texts."""

@@ -1,0 +1,1 @@
+"""A rebuild under load, killed and resumed."""

@@ -1,0 +1,133 @@
+"""A document's chunks brought up to date with what it says now.
+
+A chunk whose text is unchanged keeps its row, and with it its points and vectors. A chunk with staff's work is never
+lost: it follows the text that took the place of its own (`knowledge.editing`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from django.db import transaction
+
+from knowledge.chunking import ChunkDraft
+from knowledge.editing import (
+    carry_over,
+    document_text,
+    mark_found_again,
+    mark_removed,
+    units_as_json,
+)
+from knowledge.merging import resemblance
+from knowledge.models import Category, Chunk, Document, UnitsOrigin
+
+#: Words in common from which a new text counts as the successor of an edited one.
+_SUCCESSOR = 0.4
+#: Added where the headings above are the same.
+_SAME_PLACE = 0.1
+_WRITE_BATCH = 500
+_CARRIED_FIELDS = (
+    "index",
+    "content",
+    "parent_context",
+    "summary",
+    "keywords",
+    "category",
+    "enabled",
+    "knowledge_units",
+    "units_origin",
+    "content_hash",
+    "source",
+    "conflict",
+)
+
+
+def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
+    """Make the document's chunks those of `drafts`; of two workers at once, the second finds what the first wrote."""
+    with transaction.atomic():
+        list(Document.objects.select_for_update().filter(pk=document.pk))
+        _synchronise(document, drafts)
+
+
+def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
+    kept: defaultdict[str, list[Chunk]] = defaultdict(list)
+    for chunk in document.chunks.order_by("-index"):
+        kept[chunk.content_hash].append(chunk)
+    moved: list[Chunk] = []
+    unmatched: dict[int, ChunkDraft] = {}
+    for index, draft in enumerate(drafts):
+        if kept[draft.content_hash]:
+            chunk = kept[draft.content_hash].pop()
+            if chunk.index != index or chunk.conflict is not None:
+                chunk.index = index
+                mark_found_again(chunk)
+                moved.append(chunk)
+        else:
+            unmatched[index] = draft
+    left = [chunk for chunks in kept.values() for chunk in chunks]
+    categories = _categories(drafts)
+    carried = _carried([c for c in left if c.is_edited or not c.enabled], unmatched, categories)
+    gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
+    fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
+    Chunk.objects.filter(pk__in=gone).delete()
+    Chunk.objects.bulk_update(moved, ["index", "conflict", "enabled"], batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
+
+
+def _carried(
+    touched: Sequence[Chunk], unmatched: dict[int, ChunkDraft], categories: dict[str, Category]
+) -> list[Chunk]:
+    """The chunks with staff's work, each standing for its successor, which leaves `unmatched`."""
+    pairs = sorted(
+        (
+            (_likeness(chunk, draft), -abs(chunk.index - index), chunk.pk, index)
+            for chunk in touched
+            for index, draft in unmatched.items()
+        ),
+        reverse=True,
+    )
+    successors: dict[int, int] = {}
+    for likeness, _distance, pk, index in pairs:
+        if likeness >= _SUCCESSOR and pk not in successors and index not in successors.values():
+            successors[pk] = index
+    kept = []
+    for chunk in touched:
+        place = successors.get(chunk.pk)
+        if place is not None:
+            draft = unmatched.pop(place)
+            mark_found_again(chunk)
+            carry_over(chunk, draft)
+            chunk.index, chunk.category = place, categories.get(draft.category)
+        elif chunk.is_edited:
+            mark_removed(chunk)
+        else:
+            continue
+        kept.append(chunk)
+    return kept
+
+
+def _likeness(chunk: Chunk, draft: ChunkDraft) -> float:
+    same_place = _SAME_PLACE if chunk.parent_context == draft.parent_context else 0.0
+    return resemblance(document_text(chunk), draft.content) + same_place
+
+
+def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category | None) -> Chunk:
+    units = units_as_json(draft.units)
+    return Chunk(
+        document=document,
+        index=index,
+        parent_context=draft.parent_context,
+        content=draft.content,
+        summary=draft.summary,
+        keywords=list(draft.keywords),
+        category=category,
+        knowledge_units=units,
+        units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
+        content_hash=draft.content_hash,
+    )
+
+
+def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:
+    names = {draft.category for draft in drafts if draft.category}
+    # In one order for all, as each is locked until the end: two documents with the same ones never wait for each other.
+    return {name: Category.objects.get_or_create(name=name[:200])[0] for name in sorted(names)}

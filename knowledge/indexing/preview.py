@@ -1,0 +1,191 @@
+"""What a rebuild would change, before it goes live: points added, removed, changed, and what questions then retrieve.
+
+The comparison runs the production search over both generations, so nothing is guessed. A dry run fills a generation of
+its own for it and drops it at the end. Which questions are asked is the caller's choice; apps above this one register
+where real ones are (`register_question_source`).
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.exceptions import (
+    CollectionMissingError,
+    EmbeddingInputError,
+    EmbeddingMismatchError,
+    KnowledgeError,
+)
+from knowledge.indexing.generations import new_generation
+from knowledge.indexing.rebuild import (
+    IndexDiff,
+    diff_agent_index,
+    discard_generation,
+    fill_generation,
+)
+from knowledge.indexing.report import OnProgress, no_progress
+from knowledge.payloads import Passage
+from knowledge.search import collection_alias, confirm_passages, search
+
+#: The last real questions put to an agent, newest first.
+QuestionSource = Callable[[Agent, int], Sequence[str]]
+
+#: Passages compared for each question.
+COMPARED_PASSAGES = 5
+_EXCERPT = 160
+_sources: list[QuestionSource] = []
+
+
+def register_question_source(source: QuestionSource) -> None:
+    """Have `source` asked for real questions; registering twice is registering once."""
+    if source not in _sources:
+        _sources.append(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    title: str
+    question: str
+    excerpt: str
+    score: float
+    chunk_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one question retrieves; `before` is `None` where the index in service cannot be searched."""
+
+    question: str
+    before: tuple[Retrieved, ...] | None
+    after: tuple[Retrieved, ...]
+
+    @property
+    def is_changed(self) -> bool:
+        return self.before is None or [_identity(r) for r in self.before] != [
+            _identity(r) for r in self.after
+        ]
+
+    @property
+    def has_other_best(self) -> bool:
+        """Whether another passage now comes first."""
+        best = [_identity(r) for r in (self.before or ())[:1]]
+        return best != [_identity(r) for r in self.after[:1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    diff: IndexDiff
+    comparisons: tuple[Comparison, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self.diff),
+            "questions": [
+                {
+                    **asdict(each),
+                    "is_changed": each.is_changed,
+                    "has_other_best": each.has_other_best,
+                }
+                for each in self.comparisons
+            ],
+        }
+
+
+def preview_rebuild(
+    *,
+    agent: Agent,
+    method: IndexingMethod,
+    questions: Sequence[str] = (),
+    on_progress: OnProgress = no_progress,
+) -> Preview:
+    """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept."""
+    diff = diff_agent_index(agent=agent, method=method)
+    if not questions:
+        return Preview(diff)
+    generation = new_generation(agent, method)
+    try:
+        fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
+        comparisons = compare_questions(agent, method, generation, questions)
+    finally:
+        discard_generation(agent=agent, method=method, generation=generation)
+    return Preview(diff, tuple(comparisons))
+
+
+def compare_questions(
+    agent: Agent, method: IndexingMethod, generation: str, questions: Sequence[str]
+) -> list[Comparison]:
+    """Ask both the index in service and a filled generation."""
+    compared = []
+    for question in questions:
+        after = _retrieve(agent, method, question, generation)
+        if after is not None:
+            before = _retrieve(agent, method, question, collection_alias(agent.slug, method))
+            compared.append(Comparison(question, before, after))
+    return compared
+
+
+def recent_questions(agent: Agent) -> list[str]:
+    """The last real questions to an agent, each once."""
+    limit = settings.PREVIEW_QUESTIONS
+    found = [question for source in _sources for question in source(agent, limit)]
+    return list(dict.fromkeys(found))[:limit]
+
+
+def questions_from_file(path: Path) -> list[str]:
+    """One question a line: plain text, or JSON objects (`{"question": …}`) or strings."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KnowledgeError(
+            f"{path} cannot be read: {error}", public_message=f"{path} : {error}"
+        ) from error
+    questions = (_question(line.strip()) for line in lines if line.strip())
+    return list(dict.fromkeys(question for question in questions if question))
+
+
+def _question(line: str) -> str:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        return line
+    found = value.get("question") if isinstance(value, dict) else value
+    return found.strip() if isinstance(found, str) else ""
+
+
+def _retrieve(
+    agent: Agent, method: IndexingMethod, question: str, collection: str
+) -> tuple[Retrieved, ...] | None:
+    model = embedder()
+    try:
+        found = search(
+            agent_slug=agent.slug,
+            method=method,
+            vector=model.embed_one(question, purpose=Purpose.QUERY),
+            recipe=model.recipe,
+            limit=COMPARED_PASSAGES,
+            question=question,
+            collection=collection,
+        )
+    except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
+        return None
+    passages = confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)
+    return tuple(_retrieved(passage) for passage in passages)
+
+
+def _retrieved(passage: Passage) -> Retrieved:
+    return Retrieved(
+        title=passage.title,
+        question=passage.question,
+        excerpt=passage.content[:_EXCERPT],
+        score=round(passage.score, 4),
+        chunk_id=passage.chunk_id,
+    )
+
+
+def _identity(retrieved: Retrieved) -> tuple[int | None, str, str]:
+    return retrieved.chunk_id, retrieved.question, retrieved.excerpt

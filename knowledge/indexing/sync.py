@@ -1,0 +1,316 @@
+"""Rows to points: what an agent's documents say now, written to every index in use, and nothing else left there.
+
+Every write leaves the document's fingerprint behind, by method. A document whose rows no longer give that fingerprint is
+stale, however they were changed: that is how bulk updates and scripts, which send no signal, are noticed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from django.utils import timezone
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import embedder
+from knowledge.exceptions import (
+    EmbeddingInputError,
+    EmbeddingUnavailableError,
+    VectorStoreUnavailableError,
+)
+from knowledge.indexing.generations import current_generation, generations, previous_alias
+from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sources import has_content, plan_chunk, plan_document
+from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
+from knowledge.payloads import of_documents
+from knowledge.search import collection_alias
+from knowledge.vectors.base import vector_store
+
+#: Receives how many points of a group are done.
+OnPart = Callable[[int], None]
+#: Documents are written and marked as indexed in groups of about this many points.
+GROUP_POINTS = 1_024
+#: Groups that may fail one after the other before the rest is given up: a store that is down fails each slowly.
+_FAILURES_IN_A_ROW = 2
+#: Times that a write follows an alias which was moved meanwhile.
+_MAX_MOVES = 3
+
+
+def write_documents(
+    *,
+    agent: Agent,
+    documents: Sequence[Document],
+    report: IndexReport,
+    on_progress: OnProgress = no_progress,
+) -> list[Document]:
+    """Bring the points of `documents` up to date in every index in use; returns those that were written.
+
+    A group that fails for a reason that may pass is told in the report, and the next is tried. An index that was never
+    built is left to a rebuild (`methods_without_index`): these documents alone would not be one.
+    """
+    methods = _methods_to_write(agent)
+    sizes = {document.pk: _size(document, methods) for document in documents}
+    total, done, failures = sum(sizes.values()), 0, 0
+    written: list[Document] = []
+    on_progress(0, total, BuildPhase.VECTORS)
+    for group in _groups(documents, sizes):
+        size = sum(sizes[document.pk] for document in group)
+
+        def advance(part: int, at: int = done, most: int = size) -> None:
+            on_progress(at + min(part, most), total, BuildPhase.VECTORS)
+
+        try:
+            if failures >= _FAILURES_IN_A_ROW:
+                raise VectorStoreUnavailableError("Given up after failures in a row.")
+            written_now = _write_group(agent, group, methods, report, advance)
+        except (VectorStoreUnavailableError, EmbeddingUnavailableError) as error:
+            failures += 1
+            for document in group:
+                refuse(document, str(error.public_message), report, may_pass=True)
+        except EmbeddingInputError:
+            written += _write_alone(agent, group, methods, report)
+        else:
+            failures = 0
+            written += written_now
+        done += size
+        on_progress(done, total, BuildPhase.VECTORS)
+    return written
+
+
+def methods_without_index(agent: Agent) -> list[IndexingMethod]:
+    """Methods in use whose index does not exist although there is something to put in it."""
+    store = vector_store()
+    return [
+        method
+        for method in sorted(agent.methods_in_use())
+        if store.resolve_alias(collection_alias(agent.slug, method)) is None
+        and has_content(agent, method)
+    ]
+
+
+def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
+    """Mark a document as failed, with the reason on its row and in the report."""
+    document.status, document.error = DocumentStatus.FAILED, reason
+    # By key: one that was deleted meanwhile is no error.
+    Document.objects.filter(pk=document.pk).update(status=document.status, error=reason)
+    report.fail(document.name, reason, may_pass=may_pass)
+
+
+def stale_documents(agent: Agent) -> list[int]:
+    """Indexed documents whose points no longer say what their rows say, in a method in use."""
+    methods = sorted(agent.methods_in_use())
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
+    return [
+        document.pk
+        for document in documents.order_by("pk").iterator(chunk_size=500)
+        if any(
+            document.indexed_state.get(method.value) != fingerprint(plan_document(document, method))
+            for method in methods
+        )
+    ]
+
+
+def fingerprint(planned: Iterable[PlannedPoint]) -> str:
+    digest = hashlib.sha256()
+    for point in planned:
+        payload = {**point.payload, "indexed_at": None}
+        digest.update(f"{point.id}{json.dumps(payload, sort_keys=True)}".encode())
+    return digest.hexdigest()
+
+
+def note_indexed(
+    documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]
+) -> None:
+    """Remember what the points of `method` were made of."""
+    changed = []
+    for document in documents:
+        if document.indexed_state.get(method.value) != fingerprints[document.pk]:
+            document.indexed_state = {
+                **document.indexed_state,
+                method.value: fingerprints[document.pk],
+            }
+            changed.append(document)
+    Document.objects.bulk_update(changed, ["indexed_state"], batch_size=500)
+
+
+def point_ids(chunks: Iterable[Chunk]) -> list[str]:
+    """The ids of every point that these chunks own, in both methods."""
+    return [
+        point.id
+        for chunk in chunks
+        for method in IndexingMethod
+        for point in plan_chunk(chunk.document, chunk, method)
+    ]
+
+
+def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
+    """Delete points from every current index of the agent."""
+    store = vector_store()
+    for method in IndexingMethod:
+        alias = collection_alias(agent_slug, method)
+        for _attempt in range(_MAX_MOVES):
+            current = store.resolve_alias(alias)
+            if current is None:
+                break
+            store.delete(current, ids)
+            if store.resolve_alias(alias) == current:
+                break
+
+
+def release_indexes(*, agent_slug: str) -> list[str]:
+    """Take the aliases of a deleted agent away; returns its generations, which nobody can find any more.
+
+    They are dropped by these names, never by the slug: an agent of the same name may have an index by then.
+    """
+    store, deleted = vector_store(), Agent(slug=agent_slug)
+    names = [name for method in IndexingMethod for name in generations(store, deleted, method)]
+    for method in IndexingMethod:
+        for alias in (collection_alias(agent_slug, method), previous_alias(deleted, method)):
+            if store.resolve_alias(alias) in names:
+                store.remove_alias(alias)
+    return names
+
+
+def drop_collections(names: Sequence[str]) -> None:
+    store = vector_store()
+    for name in names:
+        store.drop(name)
+
+
+def drop_abandoned_indexes(*, agent_slug: str) -> None:
+    """The late way, where the store was away at the deletion: nothing is dropped when the name has an agent again."""
+    if not Agent.objects.filter(slug=agent_slug).exists():
+        drop_collections(release_indexes(agent_slug=agent_slug))
+
+
+def _methods_to_write(agent: Agent) -> list[IndexingMethod]:
+    try:
+        missing = methods_without_index(agent)
+    except VectorStoreUnavailableError:
+        missing = []  # the documents are tried, and each is told why it failed
+    return sorted(agent.methods_in_use() - set(missing))
+
+
+class _Advance:
+    """Adds up the points of several writes into one count."""
+
+    def __init__(self, report: OnPart) -> None:
+        self._report = report
+        self._before = 0
+
+    def __call__(self, done: int, _total: int, _phase: BuildPhase = BuildPhase.VECTORS) -> None:
+        self._report(self._before + done)
+
+    def close(self, points: int) -> None:
+        self._before += points
+
+
+def _write_group(
+    agent: Agent,
+    documents: Sequence[Document],
+    methods: Sequence[IndexingMethod],
+    report: IndexReport,
+    advance: OnPart,
+) -> list[Document]:
+    """Write the group's points and mark it as indexed; returns the documents that still exist."""
+    progress = _Advance(advance)
+    keys = [document.pk for document in documents]
+    for method in methods:
+        points = _write_as_rows_say(agent, method, keys, report, progress)
+        progress.close(points)
+    Document.objects.filter(pk__in=keys).update(
+        status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now()
+    )
+    left = set(Document.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    return [document for document in documents if document.pk in left]
+
+
+def _write_as_rows_say(
+    agent: Agent,
+    method: IndexingMethod,
+    keys: Sequence[int],
+    report: IndexReport,
+    on_progress: OnProgress,
+) -> int:
+    """Write into the current generation what the rows say; again where they, or the alias, changed meanwhile.
+
+    The last look at the rows is after the last write, so of two writers at once the slower one sees that it wrote what
+    is no longer so. Returns the number of points.
+    """
+    model, store = embedder(), vector_store()
+    reused = 0
+    written: dict[int, list[PlannedPoint]] = {}
+    for attempt in range(_MAX_MOVES):
+        collection = current_generation(store, agent, method, model.recipe)
+        # Listed before the rows are read: a point written since belongs to a row of since.
+        listed = store.ids_where(collection, of_documents(keys)) if keys else []
+        planned = _plan(keys, method)
+        points = [point for each in planned.values() for point in each]
+        writer = PointWriter(store=store, collection=collection, embedder=model)
+        writer.write(points, total=len(points), on_progress=on_progress)
+        wanted = {point.id for point in points}
+        # Of rows that are gone: fewer questions, a chunk switched off, a document deleted.
+        if strays := [point_id for point_id in listed if point_id not in wanted]:
+            store.delete(collection, strays)
+        report.embedded += writer.counts.embedded
+        reused = writer.counts.reused if not attempt else reused
+        written = planned
+        moved = store.resolve_alias(collection_alias(agent.slug, method)) != collection
+        if not moved and _fingerprints(_plan(keys, method)) == _fingerprints(written):
+            break
+    report.reused += reused
+    report.points += sum(len(each) for each in written.values())
+    documents = Document.objects.filter(pk__in=written)
+    note_indexed(documents, method, _fingerprints(written))
+    return sum(len(each) for each in written.values())
+
+
+def _plan(keys: Sequence[int], method: IndexingMethod) -> dict[int, list[PlannedPoint]]:
+    """The points of the documents as their rows are now."""
+    rows = Document.objects.filter(pk__in=keys).select_related("category", "agent")
+    return {document.pk: list(plan_document(document, method)) for document in rows}
+
+
+def _fingerprints(planned: dict[int, list[PlannedPoint]]) -> dict[int, str]:
+    return {pk: fingerprint(points) for pk, points in planned.items()}
+
+
+def _write_alone(
+    agent: Agent,
+    documents: Sequence[Document],
+    methods: Sequence[IndexingMethod],
+    report: IndexReport,
+) -> list[Document]:
+    """One document after the other, so that one whose text cannot be embedded stops no other."""
+    written = []
+    for document in documents:
+        try:
+            left = _write_group(agent, [document], methods, report, lambda _part: None)
+        except EmbeddingInputError as error:
+            refuse(document, str(error.public_message), report)
+        else:
+            written += left
+    return written
+
+
+def _groups(documents: Sequence[Document], sizes: dict[int, int]) -> Iterator[list[Document]]:
+    group: list[Document] = []
+    size = 0
+    for document in documents:
+        if group and size + sizes[document.pk] > GROUP_POINTS:
+            yield group
+            group, size = [], 0
+        group.append(document)
+        size += sizes[document.pk]
+    if group:
+        yield group
+
+
+def _size(document: Document, methods: Sequence[IndexingMethod]) -> int:
+    """How many points a document has, in all methods."""
+    units = list(document.chunks.served().values_list("knowledge_units", flat=True))
+    by_method = {
+        IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units),
+        IndexingMethod.LEGACY: len(units),
+    }
+    return sum(by_method[method] for method in methods)

@@ -1,0 +1,170 @@
+"""Stored questions that ask the same: duplicates, and above all those whose answers differ.
+
+Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second
+key (registered by the app that owns it) sees no difference; for an embedding model without a measured profile, only when
+they are written alike. What staff accepted stays accepted as long as both answers stay as they are.
+"""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+
+from agents.models import Agent, IndexingMethod
+from knowledge.calibration import threshold_profile
+from knowledge.models import Chunk, OverlapKind, QuestionOverlap
+from knowledge.payloads import Passage, is_question, passage_from_hit
+from knowledge.search import collection_alias
+from knowledge.vectors.base import Hit, Vector, vector_store
+
+logger = logging.getLogger(__name__)
+
+#: Whether two questions ask for the same thing, beyond their similarity.
+AgreementCheck = Callable[[str, str], bool]
+
+#: Without a measured profile only questions written alike count.
+_ALIKE = 0.9999
+_ROWS_AT_ONCE = 1_024
+#: Answers with this share of words in common, and the same figures, say the same.
+_SAME_ANSWER = 0.8
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+_checks: list[AgreementCheck] = []
+
+
+def register_agreement_check(check: AgreementCheck) -> None:
+    """Have `check` judge each pair of close questions; registering twice is registering once."""
+    if check not in _checks:
+        _checks.append(check)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    first: Passage
+    second: Passage
+    similarity: float
+    kind: OverlapKind
+
+    @property
+    def key(self) -> str:
+        sides = sorted([p.question, p.content, p.chunk_id or 0] for p in (self.first, self.second))
+        return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
+
+
+def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None) -> int:
+    """Look through the agent's stored questions (or those of some documents against all) and keep what overlaps.
+
+    Returns how many pairs stand. Nothing is embedded: the vectors are those of the index in service.
+    """
+    store, alias = vector_store(), collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+    if store.resolve_alias(alias) is None:
+        return 0
+    passages, rows = _questions(alias)
+    mine = [
+        index
+        for index, passage in enumerate(passages)
+        if document_ids is None or passage.document_id in document_ids
+    ]
+    if len(mine) * len(passages) > settings.OVERLAP_MAX_COMPARISONS:
+        logger.info("%s: %d questions are too many to compare at once.", agent.slug, len(mine))
+        return agent.overlaps.count()
+    profile = threshold_profile(store.info(alias).recipe.model)
+    least = _ALIKE if profile is None else profile.direct_answer
+    found = list(_overlaps(passages, rows, mine, _ALIKE if least is None else least))
+    _keep(agent, found[: settings.OVERLAP_MAX_PAIRS], document_ids)
+    return agent.overlaps.count()
+
+
+def _questions(alias: str) -> tuple[list[Passage], Vector]:
+    passages: list[Passage] = []
+    vectors: list[Vector] = []
+    for batch in vector_store().scroll(alias):
+        for point in batch:
+            if is_question(point.payload):
+                passages.append(passage_from_hit(Hit(point.id, 1.0, point.payload)))
+                vectors.append(point.vector)
+    rows: Vector = np.asarray(vectors, dtype=np.float32)
+    return passages, rows
+
+
+def _overlaps(
+    passages: Sequence[Passage], rows: Vector, mine: Sequence[int], least: float
+) -> Iterator[Overlap]:
+    seen: set[tuple[int, int]] = set()
+    for start in range(0, len(mine), _ROWS_AT_ONCE):
+        block = mine[start : start + _ROWS_AT_ONCE]
+        scores = rows[block] @ rows.T
+        for at, other in np.argwhere(scores >= least).tolist():
+            pair = (min(block[at], other), max(block[at], other))
+            if pair[0] == pair[1] or pair in seen:
+                continue
+            seen.add(pair)
+            first, second = passages[pair[0]], passages[pair[1]]
+            if _may_overlap(first, second) and _ask_the_same(first.question, second.question):
+                kind = _kind(first.content, second.content)
+                yield Overlap(first, second, round(float(scores[at, other]), 4), kind)
+
+
+def _may_overlap(first: Passage, second: Passage) -> bool:
+    """Two questions of one chunk do not; validated answers are compared with one another when staff save them."""
+    if first.is_faq and second.is_faq:
+        return False
+    return first.chunk_id is None or first.chunk_id != second.chunk_id
+
+
+def _ask_the_same(first: str, second: str) -> bool:
+    if _NUMBER.findall(first) != _NUMBER.findall(second):
+        return False
+    return all(check(first, second) for check in _checks)
+
+
+def _kind(first: str, second: str) -> OverlapKind:
+    words = [set(re.findall(r"\w+", text.casefold())) for text in (first, second)]
+    figures = [sorted(_NUMBER.findall(text)) for text in (first, second)]
+    union = words[0] | words[1]
+    alike = not union or len(words[0] & words[1]) / len(union) >= _SAME_ANSWER
+    if figures[0] == figures[1] and alike:
+        return OverlapKind.DUPLICATE
+    return OverlapKind.CONTRADICTION
+
+
+def _keep(agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None) -> None:
+    """Store what was found; a pair that no longer stands goes, within what was looked at."""
+    known = Chunk.objects.filter(
+        pk__in={p.chunk_id for each in found for p in (each.first, each.second) if p.chunk_id}
+    )
+    chunks = set(known.values_list("pk", flat=True))
+    rows = [_row(agent, each, chunks) for each in found]
+    keys = {row.key for row in rows}
+    stored = agent.overlaps.all()
+    if document_ids is not None:
+        stored = stored.filter(first_chunk__document__in=document_ids) | stored.filter(
+            second_chunk__document__in=document_ids
+        )
+    gone = [pk for pk, key in stored.values_list("pk", "key") if key not in keys]
+    with transaction.atomic():
+        QuestionOverlap.objects.filter(pk__in=gone).delete()
+        QuestionOverlap.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
+
+
+def _row(agent: Agent, overlap: Overlap, chunks: Collection[int]) -> QuestionOverlap:
+    first, second = overlap.first, overlap.second
+    return QuestionOverlap(
+        agent=agent,
+        key=overlap.key,
+        kind=overlap.kind,
+        similarity=overlap.similarity,
+        first_question=first.question,
+        first_answer=first.content,
+        first_source=first.title,
+        first_chunk_id=first.chunk_id if first.chunk_id in chunks else None,
+        second_question=second.question,
+        second_answer=second.content,
+        second_source=second.title,
+        second_chunk_id=second.chunk_id if second.chunk_id in chunks else None,
+    )

@@ -1,0 +1,1 @@
+"""A stored file to chunk drafts: parsers and chunker, in a child process with limits."""

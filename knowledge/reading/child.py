@@ -1,0 +1,70 @@
+"""The child that reads files for `knowledge.reading.isolation`: `python -m knowledge.reading.child BYTES`.
+
+Its address space is limited before anything is read, and it ends when its standard input does, so it cannot outlive
+the process that asked. What libraries print goes to standard error.
+"""
+
+import os
+import resource
+import sys
+from typing import Any, BinaryIO
+
+
+def main() -> None:
+    limit = int(sys.argv[1])
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+    from knowledge.reading.isolation import frame
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _reply(replies, frame({"ready": True}))
+    while (question := _question(sys.stdin.buffer)) is not None:
+        data = sys.stdin.buffer.read(question["size"])
+        _reply(replies, frame(_answer(question, data)))
+
+
+def _question(questions: BinaryIO) -> dict[str, Any] | None:
+    import json
+
+    from knowledge.reading.isolation import HEADER
+
+    header = questions.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    question: dict[str, Any] = json.loads(questions.read(HEADER.unpack(header)[0]))
+    return question
+
+
+def _answer(question: dict[str, Any], data: bytes) -> dict[str, Any]:
+    import logging
+
+    from django.utils import translation
+
+    from knowledge.exceptions import UnreadableDocumentError
+    from knowledge.reading.isolation import failed_parser_message, read_as_json, read_here
+
+    with translation.override(question["language"]):
+        try:
+            return read_as_json(read_here(data, filename=question["filename"]))
+        except UnreadableDocumentError as error:
+            return {"refused": str(error.public_message), "detail": str(error)}
+        except MemoryError:
+            os._exit(os.EX_OSERR)  # what is left of the memory is not worth counting on
+        except Exception as error:
+            # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
+            logging.getLogger(__name__).exception("A parser failed.")
+            return {"refused": failed_parser_message(), "detail": type(error).__name__}
+
+
+def _reply(replies: BinaryIO, data: bytes) -> None:
+    replies.write(data)
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Files are read in a child process with a time limit and a memory limit, so that no file can hang or exhaust a worker.
+
+One child serves a whole run (starting it costs about a second) and is replaced when it had to be killed. Requests and
+replies are JSON headers with their length before them; nothing that a file could have made the child say is executed.
+Where isolation is switched off the same work is done here.
+"""
+
+import json
+import logging
+import os
+import select
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, chunk_document
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+from knowledge.parsing.base import unreadable
+from knowledge.parsing.registry import parse_document
+
+logger = logging.getLogger(__name__)
+
+HEADER = struct.Struct("!Q")
+_MODULE = "knowledge.reading.child"
+_PIECE = 1 << 16
+#: How long a fresh child may take until it is ready to read, on a busy machine.
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """What a file says, as far as indexing needs it."""
+
+    title: str
+    source_type: SourceType
+    notices: tuple[str, ...]
+    drafts: tuple[ChunkDraft, ...]
+
+
+class Reader:
+    """Reads one file after the other; a context manager, because its child must end with it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def read(self, data: bytes, *, filename: str) -> ReadDocument:
+        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory."""
+        if not settings.PARSE_ISOLATED:
+            return _guarded(data, filename=filename)
+        try:
+            reply = self._ask(data, filename)
+        except TimeoutError as error:
+            self.close()
+            raise unreadable(
+                f"{filename}: took more than {settings.PARSE_TIMEOUT_SECONDS} s",
+                _("La lecture de ce fichier a dépassé %(seconds)d secondes ; elle a été arrêtée.")
+                % {"seconds": settings.PARSE_TIMEOUT_SECONDS},
+            ) from error
+        except (EOFError, OSError) as error:
+            status = self.close()
+            raise unreadable(
+                f"{filename}: the reader ended with status {status}",
+                _("La lecture de ce fichier a fait échouer le lecteur (mémoire ou fichier abîmé)."),
+            ) from error
+        if "refused" in reply:
+            raise UnreadableDocumentError(
+                f"{filename}: {reply['detail']}", public_message=reply["refused"]
+            )
+        return read_from_json(reply)
+
+    def close(self) -> int | None:
+        """End the child; returns its status, or `None` when there was none."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return process.wait()
+
+    def _ask(self, data: bytes, filename: str) -> dict[str, Any]:
+        process = self._started()
+        deadline = time.monotonic() + settings.PARSE_TIMEOUT_SECONDS
+        question = {"filename": filename, "language": translation.get_language(), "size": len(data)}
+        _send(process, frame(question) + data, deadline)
+        return _receive(process, deadline)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603  # fixed command
+                [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
+                cwd=settings.BASE_DIR,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+            _receive(self._process, time.monotonic() + _START_SECONDS)
+        return self._process
+
+
+@contextmanager
+def isolated_reader() -> Iterator[Reader]:
+    reader = Reader()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def read_here(data: bytes, *, filename: str) -> ReadDocument:
+    """Parse and cut a file in this process."""
+    parsed = parse_document(data, filename=filename)
+    drafts = tuple(chunk_document(parsed))
+    return ReadDocument(parsed.title, parsed.source_type, parsed.notices, drafts)
+
+
+def _guarded(data: bytes, *, filename: str) -> ReadDocument:
+    try:
+        return read_here(data, filename=filename)
+    except UnreadableDocumentError:
+        raise
+    except Exception as error:
+        # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
+        logger.exception("A parser failed.")
+        raise unreadable(f"{filename}: {type(error).__name__}", failed_parser_message()) from error
+
+
+def failed_parser_message() -> str:
+    return _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
+
+
+def frame(value: dict[str, Any]) -> bytes:
+    body = json.dumps(value).encode()
+    return HEADER.pack(len(body)) + body
+
+
+def read_as_json(document: ReadDocument) -> dict[str, Any]:
+    return {
+        "title": document.title,
+        "source_type": document.source_type.value,
+        "notices": list(document.notices),
+        "drafts": [
+            {
+                "content": draft.content,
+                "parent_context": draft.parent_context,
+                "category": draft.category,
+                "units": [[unit.question, unit.answer] for unit in draft.units],
+                "keywords": list(draft.keywords),
+                "summary": draft.summary,
+            }
+            for draft in document.drafts
+        ],
+    }
+
+
+def read_from_json(value: dict[str, Any]) -> ReadDocument:
+    return ReadDocument(
+        title=value["title"],
+        source_type=SourceType(value["source_type"]),
+        notices=tuple(value["notices"]),
+        drafts=tuple(
+            ChunkDraft(
+                content=draft["content"],
+                parent_context=draft["parent_context"],
+                category=draft["category"],
+                units=tuple(KnowledgeUnit(*unit) for unit in draft["units"]),
+                keywords=tuple(draft["keywords"]),
+                summary=draft["summary"],
+            )
+            for draft in value["drafts"]
+        ),
+    )
+
+
+def _send(process: "subprocess.Popen[bytes]", data: bytes, deadline: float) -> None:
+    assert process.stdin is not None  # noqa: S101  # it is a pipe
+    descriptor, rest = process.stdin.fileno(), memoryview(data)
+    while rest:
+        _wait(deadline, writing=descriptor)
+        rest = rest[os.write(descriptor, rest[:_PIECE]) :]
+
+
+def _receive(process: "subprocess.Popen[bytes]", deadline: float) -> dict[str, Any]:
+    (size,) = HEADER.unpack(_exactly(process, HEADER.size, deadline))
+    reply: dict[str, Any] = json.loads(_exactly(process, size, deadline))
+    return reply
+
+
+def _exactly(process: "subprocess.Popen[bytes]", size: int, deadline: float) -> bytes:
+    assert process.stdout is not None  # noqa: S101  # it is a pipe
+    descriptor, parts = process.stdout.fileno(), bytearray()
+    while len(parts) < size:
+        _wait(deadline, reading=descriptor)
+        piece = os.read(descriptor, min(_PIECE, size - len(parts)))
+        if not piece:
+            raise EOFError("The reader closed its output.")
+        parts += piece
+    return bytes(parts)
+
+
+def _wait(deadline: float, *, reading: int | None = None, writing: int | None = None) -> None:
+    """Until the pipe is ready; `poll`, because `select` fails for descriptors above 1,023."""
+    poll = select.poll()
+    if reading is not None:
+        poll.register(reading, select.POLLIN)
+    if writing is not None:
+        poll.register(writing, select.POLLOUT)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise TimeoutError

@@ -1,0 +1,130 @@
+"""`add_documents` and `rebuild_agent_index` with what operators really give them: same names, huge files, a full disk."""
+
+import errno
+import io
+import json
+import sqlite3
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.files.storage import FileSystemStorage
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, ProgrammingError
+from django.test import TestCase, override_settings
+
+from agents.models import Agent
+from knowledge.management.terminal import agent_named, deployment_named, errors_to_terminal
+from knowledge.models import Document
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
+
+
+def run(command: str, *arguments: object) -> dict[str, Any]:
+    out = io.StringIO()
+    call_command(command, *[str(each) for each in arguments], "--json", stdout=out)
+    report: dict[str, Any] = json.loads(out.getvalue())
+    return report
+
+
+class AddDocumentsTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.folder = Path(self.enterContext(TemporaryDirectory()))
+        for name in ("a", "b"):
+            self.write(f"{name}/readme.md", f"# {name}\n\n## Qui est {name} ?\n\nUne lettre.\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def names(self) -> set[str]:
+        return set(self.agent.documents.values_list("name", flat=True))
+
+    def test_two_files_of_one_name_are_both_kept_under_their_paths(self) -> None:
+        paths = [self.folder / "a/readme.md", self.folder / "b/readme.md"]
+        assert run("add_documents", self.agent.slug, *paths)["documents"] == 2
+        assert self.names() == {str(path) for path in paths}
+        assert run("add_documents", self.agent.slug, *reversed(paths))["embedded"] == 0
+        assert len(self.names()) == 2
+
+    def test_two_folders_with_a_file_of_one_name_are_both_kept(self) -> None:
+        run("add_documents", self.agent.slug, self.folder / "a", self.folder / "b")
+        assert len(self.names()) == 2
+
+    def test_file_given_twice_is_one_document(self) -> None:
+        run("add_documents", self.agent.slug, self.folder / "a", self.folder / "a/readme.md")
+        assert self.names() == {"readme.md"}
+
+    def test_path_that_is_too_long_for_a_name_is_reported(self) -> None:
+        long = self.folder / ("d" * 200) / ("e" * 200) / ("f" * 150)
+        long.mkdir(parents=True)
+        (long / "1.md").write_text(FAQ_TEXT)
+        report = run("add_documents", self.agent.slug, self.folder)
+        assert report["documents"] == 2
+        assert [row["item"][-4:] for row in report["failed"]] == ["1.md"]
+
+    @override_settings(MAX_DOCUMENT_BYTES=500)
+    def test_file_that_is_too_big_is_neither_read_nor_kept(self) -> None:
+        self.write("a/big.md", "x" * 501)
+        with mock.patch.object(Path, "read_bytes", autospec=True) as read:
+            read.side_effect = lambda path: path.open("rb").read()
+            report = run("add_documents", self.agent.slug, self.folder)
+        assert "big.md" not in {call.args[0].name for call in read.call_args_list}
+        assert [row["item"] for row in report["failed"]] == ["a/big.md"]
+        assert "500" in report["failed"][0]["reason"]
+        assert self.names() == {"a/readme.md", "b/readme.md"}
+
+    def test_full_disk_is_told_for_each_file_and_the_rest_is_done(self) -> None:
+        real = FileSystemStorage.save
+
+        def full(storage: FileSystemStorage, name: str, content: Any, max_length: int) -> str:
+            if b"# a" in content.read():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            content.seek(0)
+            return real(storage, name, content, max_length)
+
+        with mock.patch.object(FileSystemStorage, "save", full):
+            report = run("add_documents", self.agent.slug, self.folder)
+        assert [row["item"] for row in report["failed"]] == ["a/readme.md"]
+        assert "space" in report["failed"][0]["reason"]
+        assert report["documents"] == 1
+        assert self.names() == {"b/readme.md"}
+
+
+class DryRunTests(TestCase):
+    def test_dry_run_reports_the_figures_of_the_index(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        report = run("rebuild_agent_index", agent.slug, "--dry-run")
+        figures = ("documents", "chunks", "points", "waiting", "added", "removed", "changed")
+        assert [report[key] for key in figures] == [1, 3, 5, 1, 0, 0, 0]
+        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
+        report = run("rebuild_agent_index", agent.slug, "--dry-run")
+        assert [report[key] for key in figures] == [1, 3, 8, 1, 3, 0, 0]
+
+
+class DatabaseErrorTests(TestCase):
+    def test_database_that_is_not_migrated_says_what_to_run(self) -> None:
+        for error in (OperationalError("no such table: agents_agent"), ProgrammingError("x")):
+            with pytest.raises(CommandError, match="manage.py migrate"), errors_to_terminal():
+                raise error
+
+    def test_other_trouble_of_the_database_is_a_message(self) -> None:
+        with pytest.raises(CommandError, match="disk is full"), errors_to_terminal():
+            raise OperationalError("database or disk is full") from sqlite3.OperationalError()
+
+    def test_looking_for_the_agent_is_covered_too(self) -> None:
+        with mock.patch.object(Agent.objects, "filter", side_effect=OperationalError("no table")):
+            with pytest.raises(CommandError, match="migrate"):
+                agent_named("aide")
+        with mock.patch(
+            "knowledge.management.terminal.Deployment.objects", side_effect=OperationalError
+        ) as manager:
+            manager.select_related.side_effect = OperationalError("no table")
+            with pytest.raises(CommandError, match="migrate"):
+                deployment_named("aide")
+        assert not Document.objects.exists()

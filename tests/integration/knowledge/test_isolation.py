@@ -1,0 +1,119 @@
+"""Files are read in a child process: one that hangs, dies or takes all memory concerns itself alone."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.reading import isolation
+from knowledge.reading.isolation import Reader, read_here
+
+FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte 86 euros.\n"
+
+#: A child like the real one whose parser obeys the file's name.
+CHILD = """
+import os, sys, time
+import django
+from knowledge.reading import child
+def obedient(data, *, filename):
+    if filename.startswith("hang"):
+        time.sleep(600)
+    if filename.startswith("die"):
+        os._exit(9)
+    if filename.startswith("eat"):
+        [bytearray(1 << 26) for _ in range(1 << 10)]
+    if filename.startswith("bug"):
+        raise KeyError("unexpected")
+    if filename.startswith("print"):
+        print("a library speaks", flush=True)
+    return real(data, filename=filename)
+setup = django.setup
+def patched_setup():
+    global real
+    setup()
+    import knowledge.reading.isolation as isolation
+    real, isolation.read_here = isolation.read_here, obedient
+django.setup = patched_setup
+child.main()
+"""
+
+
+@pytest.fixture
+def reader(settings: Settings, tmp_path: Path) -> Iterator[Reader]:
+    settings.PARSE_ISOLATED = True
+    settings.PARSE_MEMORY_BYTES = 700 * 1024**2
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+    real = subprocess.Popen
+
+    def start(command: list[str], **options: object) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR)}
+        arguments = [sys.executable, str(script), command[-1]]
+        return real(arguments, env=environment, **options)  # type: ignore[call-overload, no-any-return]
+
+    found = Reader()
+    with mock.patch("subprocess.Popen", start):
+        yield found
+    found.close()
+
+
+def test_child_reads_what_this_process_would_read(settings: Settings) -> None:
+    settings.PARSE_ISOLATED = True
+    with isolation.isolated_reader() as reader:
+        assert reader.read(FAQ.encode(), filename="g.md") == read_here(
+            FAQ.encode(), filename="g.md"
+        )
+        large = (FAQ + "\n\nUne phrase de plus. " * 6_000).encode()
+        assert reader.read(large, filename="g.md").drafts
+        process = reader._process
+    assert process is not None
+    assert process.poll() is not None
+
+
+def test_refusal_of_a_parser_keeps_its_message(reader: Reader) -> None:
+    with pytest.raises(UnreadableDocumentError) as refused:
+        reader.read(b"%PDF-1.7 cut", filename="a.pdf")
+    assert str(refused.value.public_message)
+
+
+def test_parse_that_hangs_is_stopped_and_the_next_file_is_read(
+    reader: Reader, settings: Settings
+) -> None:
+    reader.read(FAQ.encode(), filename="first.md")  # the child is ready
+    settings.PARSE_TIMEOUT_SECONDS = 1.0
+    started = time.monotonic()
+    with pytest.raises(UnreadableDocumentError, match="took more than"):
+        reader.read(FAQ.encode(), filename="hang.md")
+    assert time.monotonic() - started < 10
+    settings.PARSE_TIMEOUT_SECONDS = 60.0
+    assert reader.read(FAQ.encode(), filename="next.md").drafts
+
+
+@pytest.mark.parametrize("name", ["die.md", "eat.md"])
+def test_parse_that_kills_its_process_fails_alone(reader: Reader, name: str) -> None:
+    with pytest.raises(UnreadableDocumentError, match="ended with status"):
+        reader.read(FAQ.encode(), filename=name)
+    assert reader.read(FAQ.encode(), filename="next.md").drafts
+
+
+def test_unexpected_error_of_a_parser_is_a_refusal(reader: Reader) -> None:
+    with pytest.raises(UnreadableDocumentError, match="KeyError"):
+        reader.read(FAQ.encode(), filename="bug.md")
+
+
+def test_what_a_library_prints_does_no_harm(reader: Reader) -> None:
+    assert reader.read(FAQ.encode(), filename="print.md").drafts
+
+
+def test_without_isolation_an_unexpected_error_is_a_refusal_too(settings: Settings) -> None:
+    settings.PARSE_ISOLATED = False
+    with mock.patch.object(isolation, "parse_document", side_effect=RecursionError):
+        with pytest.raises(UnreadableDocumentError):
+            Reader().read(b"x", filename="a.md")
