@@ -13,7 +13,14 @@ from chat.standalone import StandaloneQuestion, follow_up_rule
 from chat.thread import Answer
 from chat.tracing import Trace
 from faqs.learning import Lesson, reason_not_to_learn
-from faqs.recall import Lookup, MemoryMark, RecalledAnswer, memory_threshold, recall_cached
+from faqs.recall import (
+    Lookup,
+    MemoryMark,
+    RecalledAnswer,
+    is_known_empty,
+    memory_threshold,
+    recall_cached,
+)
 from knowledge.embeddings.base import Recipe, Vectors
 
 
@@ -38,7 +45,7 @@ async def recall_answer(
 ) -> RecalledAnswer | None:
     """The memory guard: a validated answer to this question, or none."""
     threshold = memory_threshold(config, model=recipe.model)
-    if asked.is_follow_up or threshold is None or mark is None:
+    if asked.is_follow_up or threshold is None or mark is None or is_known_empty(mark, recipe):
         trace.step(
             "memory_guard",
             "follow_up" if asked.is_follow_up else "off" if threshold is None else "empty",

@@ -32,6 +32,7 @@ from agents.effective import EffectiveConfig
 from agents.transactions import single_write
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
+from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import prune_expired, set_status

@@ -280,6 +280,11 @@ class _ArrayCache:
             self._arrays.move_to_end((shelf, key))
             return array
 
+    def known_empty(self, mark: "MemoryMark", key: str) -> bool:
+        with self._lock:
+            array = self._arrays.get((mark.uuid, key))
+        return array is not None and array.seen >= mark.version and not array.held
+
     def trim(self) -> None:
         """Forget arrays until the budget holds; the one used last always stays."""
         with self._lock:
@@ -301,6 +306,11 @@ class _ArrayCache:
 
 
 _arrays = _ArrayCache()
+
+
+def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
+    """Whether this process has seen, at this mark, that no entry may answer. Touches no database."""
+    return _arrays.known_empty(mark, recipe_key(recipe))
 
 
 def nearest_entries(

@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from django.test import TestCase, override_settings
+from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.bridges import in_database
 from chat.answering import MEMORY_MODEL
@@ -141,4 +141,19 @@ class MemoryTurnTests(TestCase):
         assert self.outcome(result.trace.lines) == "off"
         with override_settings(MEMORY_SIMILARITY_THRESHOLD=0.7):
             result, _ = await ask(self.deployment, OPEN)
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+
+
+class CommittedMemoryTests(TransactionTestCase):
+    """What a process knows of committed rows."""
+
+    async def test_memory_in_which_nothing_may_answer_is_looked_at_once(self) -> None:
+        deployment = await in_database(make_library)
+        await in_database(make_entry, deployment, status=EntryStatus.TO_REVIEW)
+        await ask(deployment, NEAR)
+        with mock.patch("chat.memory.recall_cached") as lookup:
+            await ask(deployment, NEAR)
+        lookup.assert_not_called()
+        await in_database(make_entry, deployment, "Que coûte la carte ?", "12 euros.")
+        result, _ = await ask(deployment, "Que coûte la carte ?")
         assert result.answer.source == AnswerSource.MEMORY_GUARD
