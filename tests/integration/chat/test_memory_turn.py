@@ -148,7 +148,8 @@ class CommittedMemoryTests(TransactionTestCase):
     """What a process knows of committed rows."""
 
     async def test_memory_in_which_nothing_may_answer_is_looked_at_once(self) -> None:
-        deployment = await in_database(make_library)
+        overlay = {"memory_threshold": 0.7}
+        deployment = await in_database(make_library, config_overlay=overlay)
         await in_database(make_entry, deployment, status=EntryStatus.TO_REVIEW)
         await ask(deployment, NEAR)
         with mock.patch("chat.memory.recall_cached") as lookup:
