@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import DatabaseError
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
@@ -25,7 +26,7 @@ from chat.rendering import render_answer
 from chat.rounds import decide_call, pending_calls
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
 from chat.tool_loop import awaiting
-from chat.turn import ENDS, TurnRequest, TurnResult, run_turn
+from chat.turn import ENDS, TurnRequest, TurnResult, load_context, run_turn
 
 logger = logging.getLogger(__name__)
 
@@ -101,22 +102,11 @@ class Runner:
     async def _start(
         self, conversation: Conversation, question: str, client_message_id: str, language: str
     ) -> uuid.UUID:
-        claimed = await in_database(
-            claim_turn,
-            conversation_id=conversation.pk,
-            client_message_id=client_message_id,
-            question=question,
+        claimed, request = await in_database(
+            _claim, conversation, question, client_message_id, language
         )
-        if not claimed.is_new:
+        if request is None:
             return claimed.turn_id
-        request = TurnRequest(
-            deployment_id=conversation.deployment_id,
-            question=question,
-            language=language,
-            turn_id=claimed.turn_id,
-            conversation_id=conversation.pk,
-            is_first=claimed.is_first,
-        )
         self._launch(request, claimed, _meta(claimed, client_message_id, question))
         return claimed.turn_id
 
@@ -250,6 +240,31 @@ class Runner:
 
 
 runner = Runner()
+
+
+def _claim(
+    conversation: Conversation, question: str, client_message_id: str, language: str
+) -> tuple[ClaimedTurn, TurnRequest | None]:
+    """Claim the turn and read what it starts from, in one step; no request where the message has its turn already."""
+    claimed = claim_turn(
+        conversation_id=conversation.pk, client_message_id=client_message_id, question=question
+    )
+    if not claimed.is_new:
+        return claimed, None
+    request = TurnRequest(
+        deployment_id=conversation.deployment_id,
+        question=question,
+        language=language,
+        turn_id=claimed.turn_id,
+        conversation_id=conversation.pk,
+        is_first=claimed.is_first,
+    )
+    try:
+        with translation.override(language):
+            return claimed, replace(request, context=load_context(request))
+    except (DatabaseError, ObjectDoesNotExist):
+        # The turn is claimed: it reads again by itself, and ends by name where that fails too.
+        return claimed, request
 
 
 def _meta(claimed: ClaimedTurn, client_message_id: str, question: str) -> Meta:

@@ -86,10 +86,22 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
+    one, and where the memory stands (`None`: empty or switched off)."""
+
+    config: EffectiveConfig
+    history: list[Exchange]
+    previous: str
+    mark: MemoryMark | None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing.
 
-    `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned.
+    `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned. `context`: what
+    `load_context` gives, where whoever claimed the turn has read it in the same step.
     """
 
     deployment_id: int
@@ -99,6 +111,7 @@ class TurnRequest:
     conversation_id: uuid.UUID | None = None
     is_first: bool = False
     is_resumed: bool = False
+    context: TurnContext | None = None
 
 
 @dataclass(slots=True)
@@ -143,7 +156,9 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    context = await in_database(_load_context, request)
+    context = request.context
+    if context is None:
+        context = await in_database(load_context, request)
     config, history = context.config, context.history
     if request.is_resumed:
         await in_database(_restore, request, answer, trace)
@@ -256,28 +271,18 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
-    one, and where the memory stands (`None`: empty or switched off)."""
-
-    config: EffectiveConfig
-    history: list[Exchange]
-    previous: str
-    mark: MemoryMark | None
-
-
-def _load_context(request: TurnRequest) -> _Context:
+def load_context(request: TurnRequest) -> TurnContext:
+    """What a turn starts from. Raises `Deployment.DoesNotExist`."""
     config = current_config(request.deployment_id)
     load_calibrations()
     mark = stored_mark(request.deployment_id) if config.memory else None
     if request.conversation_id is None or request.is_first:
-        return _Context(config, [], "", mark)
+        return TurnContext(config, [], "", mark)
     history = load_exchanges(
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return _Context(config, history, previous, mark)
+    return TurnContext(config, history, previous, mark)
 
 
 def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:

@@ -172,7 +172,7 @@ class FailureTests(TestCase):
     def test_text_that_cannot_be_embedded_fails_its_document_alone(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
         Chunk.objects.filter(document=self.documents[1]).update(
-            knowledge_units=[{"question": "\u200b\x00", "answer": "Rien."}]
+            knowledge_units=[{"question": "\u200b\u200b", "answer": "Rien."}]
         )
         report = IndexReport()
         sync.write_documents(agent=self.agent, documents=self.documents, report=report)
