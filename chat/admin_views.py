@@ -3,7 +3,6 @@
 Both show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
 """
 
-import re
 import uuid
 from typing import Any
 
@@ -22,13 +21,9 @@ from agents.exceptions import ApplicationError
 from chat.forms import ReplayForm, ValidateAnswerForm
 from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
 from chat.quality.replay import replay
-from faqs.learning import learn_from_message
+from faqs.learning import learn_from_message, without_citations
 from faqs.models import LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
-
-#: What an answer has for its reader only: its source line and its citations.
-_SOURCE_LINE = re.compile(r"\n+\*[^*\n]+\*\s*\[\d+\]\s*$")
-_CITATION = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
 
 
 @require_http_methods(["GET", "POST"])
@@ -119,11 +114,6 @@ def _first_text(turn: Turn, answered: Message) -> str:
     quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
     text = str(quoted[0].get("text") or "") if quoted else ""
     return text or without_citations(answered.content)
-
-
-def without_citations(answer: str) -> str:
-    """The text of an answer without its source line and its numbers of sources."""
-    return _CITATION.sub("", _SOURCE_LINE.sub("", answer)).strip()
 
 
 def _answer_or_turn_url(request: HttpRequest, response: LearnedResponse, turn: Turn) -> str:

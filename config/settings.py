@@ -286,6 +286,8 @@ FAQ_RETRY_MAX_SECONDS = env.float("FAQ_RETRY_MAX_SECONDS", default=300.0)
 FAQ_MAX_PHRASINGS = env.int("FAQ_MAX_PHRASINGS", default=30)
 FAQ_MAX_IMPORT_BYTES = env.int("FAQ_MAX_IMPORT_BYTES", default=5 * 1024 * 1024)
 FAQ_MAX_IMPORT_ROWS = env.int("FAQ_MAX_IMPORT_ROWS", default=10_000)
+#: Entries of the memory that one action makes validated answers of; each is compared and indexed within the request.
+FAQ_MAX_PROMOTED = env.int("FAQ_MAX_PROMOTED", default=100)
 #: Unanswered questions are forgotten after this many days; an agent keeps the newest of them only.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
 UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)

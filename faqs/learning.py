@@ -71,6 +71,10 @@ NOT_LEARNED: dict[str, str | Promise] = {
 }
 
 _CITATION = re.compile(r"\[\d{1,3}\]")
+#: What an answer has for its reader only: its source line and its citations.
+_SOURCE_LINE = re.compile(r"\n+\*[^*\n]+\*\s*\[\d+\]\s*$")
+_NUMBER = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _REFUSAL = re.compile(
     r"je ne (?:sais|dispose|trouve|peux|suis)(?: \w+)? pas|je n'ai pas|aucune? (?:information|passage|source|r[ée]ponse)"
     r"|(?:passages?|sources?|documents?|informations?|extraits?|textes?)(?: \S+){0,3} ne "
@@ -361,6 +365,16 @@ def clean_answer(text: str) -> str:
     """An answer with unix line ends and without control characters, at both ends without blanks."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in lines if c.isprintable() or c in "\n\t").strip()
+
+
+def without_citations(answer: str) -> str:
+    """The text of an answer without its source line and its numbers of sources; brackets in code are code."""
+    text = _SOURCE_LINE.sub("", answer)
+    pieces, position = [], 0
+    for code in _CODE.finditer(text):
+        pieces += [_NUMBER.sub("", text[position : code.start()]), code[0]]
+        position = code.end()
+    return "".join([*pieces, _NUMBER.sub("", text[position:])]).strip()
 
 
 def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:

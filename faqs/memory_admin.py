@@ -4,9 +4,11 @@ What is kept is what people asked: every page asks for the rights on `CachedResp
 `faqs.memory.entries`, which the arrays in memory follow; nothing here saves a row by itself.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
@@ -23,11 +25,14 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import StaffAdmin, Tone, admin_url, badge, change_link, link, long_text
 from agents.effective import effective_config
+from agents.exceptions import ApplicationError
 from agents.models import Deployment
-from faqs.learning import report_wrong
+from faqs.duplicates import similar_text
+from faqs.learning import report_wrong, without_citations
 from faqs.memory.entries import delete_entries, edit_entry, set_status, validate_entries
 from faqs.memory.keys import key_hash
 from faqs.models import CachedResponse, EntryStatus, StatusReason
+from faqs.promotion import promote_entry
 from faqs.recall import Lookup, Verdict, examine_memory, memory_mark, memory_threshold
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
@@ -111,7 +116,7 @@ class CachedResponseAdmin(StaffAdmin):
     list_select_related = ("deployment",)
     search_fields = ("question", "answer", "status_note")
     ordering = ("-created_at", "-pk")
-    actions = ("validate_entries", "mark_obsolete", "report_wrong")
+    actions = ("validate_entries", "promote", "mark_obsolete", "report_wrong")
     readonly_fields = (
         "state",
         "deployment",
@@ -174,6 +179,66 @@ class CachedResponseAdmin(StaffAdmin):
         count = validate_entries(CachedResponse.objects.filter(pk__in=_keys(queryset)))
         text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", count)
         self.message_user(request, text % {"count": count})
+
+    def has_promote_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("faqs.add_learnedresponse")
+
+    @admin.action(description=gettext_lazy("Promouvoir en FAQ"), permissions=["promote"])
+    def promote(
+        self, request: HttpRequest, queryset: QuerySet[CachedResponse]
+    ) -> HttpResponse | None:
+        """Show what would become a FAQ; once confirmed, do it and say what became of each entry."""
+        chosen = queryset.select_related("deployment__agent").order_by("pk")
+        entries = list(chosen[: settings.FAQ_MAX_PROMOTED + 1])
+        if len(entries) > settings.FAQ_MAX_PROMOTED:
+            text = _("Choisissez %(limit)d réponses au plus à la fois.")
+            self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
+            return None
+        if "confirmed" in request.POST:
+            self._promote(request, entries)
+            return None
+        return TemplateResponse(
+            request,
+            "admin/faqs/cachedresponse/promote.html",
+            {
+                **admin.site.each_context(request),
+                "opts": CachedResponse._meta,
+                "title": _("Promouvoir en FAQ"),
+                "entries": [(entry, without_citations(entry.answer)) for entry in entries],
+            },
+        )
+
+    def _promote(self, request: HttpRequest, entries: Sequence[CachedResponse]) -> None:
+        count = 0
+        owner = request.user if request.user.is_authenticated else None
+        for entry in entries:
+            try:
+                promoted = promote_entry(entry, owner=owner)
+            except ApplicationError as error:
+                refused = f"« {Truncator(entry.question).chars(140)} » : {error.public_message}"
+                self.message_user(request, refused, messages.WARNING)
+                continue
+            if promoted.similar is None:
+                count += 1
+                continue
+            known = format_html(
+                "« {} » : {}",
+                Truncator(entry.question).chars(140),
+                similar_text(promoted.similar),
+            )
+            self.message_user(request, known, messages.WARNING)
+        if count:
+            text = ngettext(
+                "%(count)d réponse promue en FAQ.", "%(count)d réponses promues en FAQ.", count
+            )
+            self.message_user(request, text % {"count": count}, messages.SUCCESS)
+        if left := len(entries) - count:
+            text = ngettext(
+                "%(count)d réponse n’a pas été promue.",
+                "%(count)d réponses n’ont pas été promues.",
+                left,
+            )
+            self.message_user(request, text % {"count": left}, messages.WARNING)
 
     @admin.action(description=gettext_lazy("Marquer obsolètes"), permissions=["change"])
     def mark_obsolete(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:

@@ -577,7 +577,7 @@ class ModelServer:
 
     def __init__(
         self,
-        replies: Iterable[ModelReply] = (),
+        replies: "Iterable[ModelReply | Respond]" = (),
         *,
         fallback: Respond = cited_answer,
         models: Sequence[str] = (),
@@ -609,8 +609,8 @@ class ModelServer:
     def unused_replies(self) -> int:
         return len(self._replies)
 
-    def script(self, *replies: ModelReply) -> None:
-        """Queue more replies."""
+    def script(self, *replies: ModelReply | Respond) -> None:
+        """Queue more replies; a function makes its own from the call."""
         with self._changed:
             self._replies.extend(replies)
 
@@ -657,7 +657,8 @@ class ModelServer:
     def _next_reply(self, body: Body) -> ModelReply:
         with self._changed:
             scripted = self._replies.pop(0) if self._replies else None
-        return scripted or self._fallback(body)
+        scripted = scripted or self._fallback
+        return scripted if isinstance(scripted, ModelReply) else scripted(body)
 
     def _record(self, call: Call) -> None:
         with self._changed:

@@ -4,9 +4,9 @@ Everything is started once a session and on loopback; each test gets a browser c
 own. The site runs the production settings and two tools of the tests, in a process of its own.
 """
 
+import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,10 +18,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.mcp_process import STDIO, free_port
 from tests.model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90
+STAFF = "martine"
+STAFF_PASSWORD = "only-for-these-tests"
 #: A first answer waits for the embedding model and the model's client to be loaded.
 EXPECT_MS = 15_000
 CHROMIUM_ARGUMENTS = [
@@ -57,21 +60,22 @@ l’entreprise et reste sa propriété. Les réunions d’équipe se tiennent le
 class LiveSite:
     url: str
     model: ModelServer
+    environment: dict[str, str]
+    #: Where the site may reach an MCP server; nothing listens there until a test starts one.
+    mcp_port: int
+
+    def manage(self, *arguments: str) -> str:
+        """What a command prints, run beside the served site."""
+        return _manage(self.environment, *arguments)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _manage(environment: dict[str, str], *arguments: str) -> None:
+def _manage(environment: dict[str, str], *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "manage.py"), *arguments]
     done = subprocess.run(  # noqa: S603  # our own commands
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-3000:]}"
+    return done.stdout
 
 
 def _wait_until_served(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -90,6 +94,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
     folder = tmp_path_factory.mktemp("site")
     document = folder / "guide.md"
     document.write_text(DOCUMENT, encoding="utf-8")
+    mcp_port = free_port()
     with ModelServer() as model:
         environment = {
             **os.environ,
@@ -103,24 +108,30 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
             "REDIS_URL": "",
             "QDRANT_URL": "",
             "CELERY_BROKER_URL": "filesystem://",
+            "TOOL_INTERNAL_HOSTS": f"127.0.0.1:{mcp_port}",
+            "MCP_STDIO_SERVERS": json.dumps(STDIO),
+            "DJANGO_SUPERUSER_USERNAME": STAFF,
+            "DJANGO_SUPERUSER_PASSWORD": STAFF_PASSWORD,
+            "DJANGO_SUPERUSER_EMAIL": "staff@example.org",
         }
         _manage(environment, "migrate", "--verbosity", "0")
         _manage(environment, "create_agent", "guide", "--name", "Guide du personnel")
         _manage(environment, "add_documents", "guide", str(document))
-        yield from _served(environment, model, folder / "serve.log")
+        _manage(environment, "createsuperuser", "--noinput")
+        site = LiveSite(f"http://127.0.0.1:{free_port()}", model, environment, mcp_port)
+        yield from _served(site, folder / "serve.log")
 
 
-def _served(environment: dict[str, str], model: ModelServer, log: Path) -> Iterator[LiveSite]:
-    port = _free_port()
-    command = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", str(port)]
-    url = f"http://127.0.0.1:{port}"
+def _served(site: LiveSite, log: Path) -> Iterator[LiveSite]:
+    port = site.url.rsplit(":", 1)[1]
+    command = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command
-            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+            command, cwd=ROOT, env=site.environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _wait_until_served(url, process, log)
-            yield LiveSite(url=url, model=model)
+            _wait_until_served(site.url, process, log)
+            yield site
         finally:
             process.terminate()
             try:

@@ -7,8 +7,8 @@ from django.test import TestCase
 from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
-from chat.admin_views import without_citations
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus
+from faqs.learning import without_citations
 from faqs.models import (
     GroupStatus,
     LearnedResponse,
@@ -94,9 +94,9 @@ class ValidateMessageTests(TestCase):
         response = client.post(admin_url(Turn, "changelist"), data, follow=True)
         assert "un seul échange" in shown_messages(response)
 
-    def test_links_and_words_in_brackets_stay(self) -> None:
-        text = "Voir [1](https://a.fr) et [annexe] [2]."
-        assert without_citations(text) == "Voir [1](https://a.fr) et [annexe]."
+    def test_links_words_and_code_in_brackets_stay(self) -> None:
+        text = "Voir [1](https://a.fr), `row[0]` et [annexe] [2]."
+        assert without_citations(text) == "Voir [1](https://a.fr), `row[0]` et [annexe]."
 
 
 class KeepingTests(TestCase):

@@ -1,13 +1,26 @@
 """The audit of the memory: list, filters, actions, form, and the tester."""
 
 from typing import Any
+from unittest import mock
 
+from django.contrib.auth.models import User
 from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason, WrongPair
+from faqs.learning import report_wrong
+from faqs.models import (
+    CachedResponse,
+    DeletedResponse,
+    EntryStatus,
+    IndexState,
+    LearnedResponse,
+    StatusReason,
+    WrongPair,
+)
+from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import Chunk
+from knowledge.vectors.base import vector_store
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -15,7 +28,16 @@ from tests.admin_pages import (
     shown_messages,
     superuser_client,
 )
-from tests.factories import make_agent, make_deployment, make_entry, make_library, recall, source_of
+from tests.factories import (
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    recall,
+    source_of,
+)
+from tests.failing_store import failing_store
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 LIST = admin_url(CachedResponse, "changelist")
@@ -156,3 +178,120 @@ class MemoryAdminTests(TestCase):
         page = self.client.post(address, data).content.decode()
         assert "La mémoire ne répond pas" in page
         assert "1,0000" in page
+
+
+class PromotionTests(TestCase):
+    """« Promouvoir en FAQ » : entries of the memory become validated answers, each once."""
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.deployment = make_deployment(self.agent)
+        self.client = superuser_client()
+
+    def promote(self, *entries: CachedResponse, client: Any = None, **fields: str) -> Any:
+        data = {"action": "promote", "_selected_action": [e.pk for e in entries], **fields}
+        return (client or self.client).post(LIST, data, follow=True)
+
+    def promote_now(self, *entries: CachedResponse) -> str:
+        return shown_messages(self.promote(*entries, confirmed="1"))
+
+    def test_action_asks_before_it_promotes(self) -> None:
+        page = self.promote(make_entry(self.deployment)).content.decode()
+        assert QUESTION in page
+        assert str(self.agent) in page
+        assert 'name="confirmed"' in page
+        assert not LearnedResponse.objects.exists()
+
+    def test_confirmed_entry_becomes_a_validated_answer_that_is_served(self) -> None:
+        entry = make_entry(self.deployment, answer="De 9 heures à 20 heures [1].")
+        assert "1 réponse promue en FAQ" in self.promote_now(entry)
+        row = LearnedResponse.objects.get()
+        assert (row.agent, row.question) == (self.agent, QUESTION)
+        assert row.answer == "De 9 heures à 20 heures."
+        assert row.owner == User.objects.get()
+        assert row in LearnedResponse.objects.answering()
+        assert CachedResponse.objects.get() == entry
+
+    def test_answer_that_exists_is_reported_and_not_doubled(self) -> None:
+        entry = make_entry(self.deployment)
+        other = make_entry(make_deployment(self.agent, slug="autre"), answer="De 8 à 9 heures.")
+        assert "1 réponse promue en FAQ" in self.promote_now(entry)
+        shown = self.promote_now(entry, other)
+        assert "Doublon" in shown
+        assert "Contradiction" in shown
+        assert "2 réponses n’ont pas été promues" in shown
+        assert LearnedResponse.objects.count() == 1
+
+    def test_same_question_in_other_words_is_promoted_once(self) -> None:
+        entries = [
+            make_entry(self.deployment),
+            make_entry(
+                self.deployment, "Pouvez-vous me dire quels sont les horaires de la piscine ?"
+            ),
+        ]
+        shown = self.promote_now(*entries)
+        assert "1 réponse promue en FAQ" in shown
+        assert "Doublon" in shown
+        assert LearnedResponse.objects.count() == 1
+
+    def test_rejected_entries_are_named_with_their_reason_and_the_others_promoted(self) -> None:
+        long = make_entry(self.deployment, answer="a" * 30)
+        obsolete = make_entry(self.deployment, "Où est la gare ?", status=EntryStatus.OBSOLETE)
+        reported = make_entry(self.deployment, "Combien coûte la carte ?")
+        report_wrong(entry_id=reported.pk, question=reported.question)
+        unread = make_entry(
+            self.deployment,
+            "Qui garde les clés ?",
+            status=EntryStatus.TO_REVIEW,
+            status_reason=StatusReason.LEARNED,
+        )
+        with self.settings(QA_MAX_ANSWER_CHARACTERS=29):
+            shown = self.promote_now(long, obsolete, reported, unread)
+        assert f"« {QUESTION} » : La réponse dépasse 29 caractères" in shown
+        assert "« Où est la gare ? » : elle n’est plus donnée (Obsolète)" in shown
+        assert "« Combien coûte la carte ? » : elle n’est plus donnée (signalée" in shown
+        assert "3 réponses n’ont pas été promues" in shown
+        assert LearnedResponse.objects.get().question == unread.question
+
+    def test_entry_that_lost_a_passage_is_not_promoted(self) -> None:
+        deployment = make_library()
+        chunk = Chunk.objects.order_by("pk")[0]
+        entry = make_entry(deployment, sources=[source_of(chunk)])
+        Chunk.objects.filter(pk=chunk.pk)._raw_delete(using="default")
+        assert "un passage d’origine" in self.promote_now(entry)
+        assert not LearnedResponse.objects.exists()
+
+    def test_nothing_is_promoted_that_cannot_be_compared(self) -> None:
+        entry = make_entry(self.deployment)
+        make_learned(self.agent)
+        away = VectorStoreUnavailableError("down")
+        with mock.patch.object(type(vector_store()), "query", side_effect=away):
+            shown = self.promote_now(entry)
+        assert str(away.public_message) in shown
+        assert "1 réponse n’a pas été promue" in shown
+        assert LearnedResponse.objects.count() == 1
+
+    def test_promoted_answer_whose_points_cannot_be_written_is_kept_for_later(self) -> None:
+        entry = make_entry(self.deployment)
+        with failing_store(""):
+            assert "1 réponse promue en FAQ" in self.promote_now(entry)
+        row = LearnedResponse.objects.get()
+        assert row.index_state == IndexState.PENDING
+        assert row.attempts == 1
+
+    def test_too_many_at_once_are_refused(self) -> None:
+        entries = [make_entry(self.deployment, f"Question numéro {n} ?") for n in range(3)]
+        with self.settings(FAQ_MAX_PROMOTED=2):
+            assert "2 réponses au plus" in self.promote_now(*entries)
+        assert not LearnedResponse.objects.exists()
+
+    def test_only_who_may_add_validated_answers_promotes(self) -> None:
+        entry = make_entry(self.deployment)
+        client = client_of(
+            make_staff(
+                "faqs.view_cachedresponse", "faqs.change_cachedresponse", username="lectrice"
+            )
+        )
+        assert "Promouvoir en FAQ" not in client.get(LIST).content.decode()
+        self.promote(entry, client=client, confirmed="1")
+        assert not LearnedResponse.objects.exists()

@@ -4,15 +4,8 @@ import asyncio
 import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
+from tests.mcp_process import STDIO, mcp_over_http
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
@@ -29,35 +23,7 @@ from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.network import guarded_client, header_problem, resolved_headers
 from tools_registry.sources.refresh import refresh_source
 
-SERVER = Path(__file__).parents[2] / "mcp_server.py"
-STDIO = {"library": [sys.executable, str(SERVER), "stdio"]}
 VISITOR: frozenset[str] = frozenset()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def mcp_over_http() -> Iterator[str]:
-    port = free_port()
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, str(SERVER), "http", str(port)], stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=0.2).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 def make_source(**overrides: Any) -> ToolSource:

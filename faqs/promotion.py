@@ -1,0 +1,71 @@
+"""From the memory to the FAQ: an entry that staff vouch for becomes a validated answer of its agent.
+
+A validated answer is given by every deployment of the agent, to every audience, and no longer depends on passages: an
+entry that was taken out of service, or that lost a passage, is validated in the memory first. An answer that exists
+already is reported and never doubled, so an entry that cannot be compared is not promoted either. The entry stays.
+"""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils.translation import gettext as _
+
+from faqs.duplicates import SimilarAnswer, find_similar
+from faqs.exceptions import AnswerRejectedError
+from faqs.indexing import sync_learned
+from faqs.learning import add_manual_faq, clean_answer, one_line, without_citations
+from faqs.memory.origins import stale_entries
+from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
+
+#: Why an entry may wait for staff without anything being wrong with it.
+_UNREAD = (
+    StatusReason.LEARNED,
+    StatusReason.UNSOURCED,
+    StatusReason.IN_CONTEXT,
+    StatusReason.IMPORTED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The new validated answer, or the one that answers this question already."""
+
+    response: LearnedResponse | None = None
+    similar: SimilarAnswer | None = None
+
+
+def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> Promotion:
+    """Make a validated answer of an entry, unless its agent has one to this question.
+
+    Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
+    """
+    if not _may_be_promoted(entry):
+        raise AnswerRejectedError(
+            public_message=_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.")
+            % {"reason": _reason(entry)}
+        )
+    agent = entry.deployment.agent
+    question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
+    similar = find_similar(agent=agent, questions=[question], answer=answer)
+    if similar:
+        return Promotion(similar=similar[0])
+    response = add_manual_faq(
+        agent=agent, question=question, answer=answer, owner=owner, in_worker=False
+    )
+    # At once: the next entry may ask the same in other words, and is compared with what is indexed.
+    sync_learned([response.pk])
+    return Promotion(response=response)
+
+
+def _may_be_promoted(entry: CachedResponse) -> bool:
+    unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
+    standing = entry.status == EntryStatus.VALID or unread
+    return standing and not stale_entries().filter(pk=entry.pk).exists()
+
+
+def _reason(entry: CachedResponse) -> str:
+    if entry.status_reason and entry.status_reason not in _UNREAD:
+        return str(entry.get_status_reason_display())
+    if entry.status == EntryStatus.OBSOLETE:
+        return str(EntryStatus.OBSOLETE.label)
+    return str(StatusReason.CHUNK_CHANGED.label)

@@ -1,0 +1,164 @@
+"""A real MCP server of the official SDK: staff add it in the admin and allow its tools, readers use them on the page."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import EXPECT_MS, STAFF, STAFF_PASSWORD, LiveSite
+from tests.e2e.test_chat_page import TELEWORK, ask, wait_for_end
+from tests.e2e.test_tools_page import calling
+from tests.mcp_process import mcp_over_http
+from tests.model_server import Body, ModelReply
+
+#: Prints the newest conversation: whether its thread is acceptable as it was stored, and its messages.
+READ_THREAD = """
+import json
+from chat.blocks import ThreadMessage, repaired
+from chat.models import Conversation
+messages = list(Conversation.objects.latest("created_at").messages.order_by("id"))
+stored = [ThreadMessage.of(message) for message in messages]
+fields = ("role", "content", "name", "tool_calls", "tool_call_id", "success")
+rows = [{field: getattr(message, field) for field in fields} for message in messages]
+print(json.dumps({"acceptable": repaired(stored) == stored, "messages": rows}))
+"""
+
+
+@pytest.fixture
+def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
+    context = browser.new_context(locale="fr-FR", viewport={"width": 1600, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(EXPECT_MS)
+    page.goto(f"{live_site.url}/admin/login/")
+    page.locator("[name=username]").fill(STAFF)
+    page.locator("[name=password]").fill(STAFF_PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{live_site.url}/admin/")
+    yield page
+    context.close()
+
+
+def run_action(page: Page, row: str, action: str) -> None:
+    page.locator("tr", has_text=row).locator("[name=_selected_action]").check()
+    page.locator("select[name=action]").select_option(action)
+    page.locator("button[name=index]").click()
+
+
+def add_source(page: Page, live_site: LiveSite, *, slug: str, **fields: str) -> None:
+    """As staff do it: add the source, read its list, allow two of its tools."""
+    page.goto(f"{live_site.url}/admin/tools_registry/toolsource/add/")
+    page.locator("[name=name]").fill(f"Bibliothèque {slug}")
+    page.locator("[name=slug]").fill(slug)
+    page.locator("select[name=kind]").select_option(fields.pop("kind"), force=True)
+    for name, value in fields.items():
+        page.locator(f"[name={name}]").fill(value)
+    page.locator("[name=_save]").click()
+    page.wait_for_url("**/toolsource/")
+    run_action(page, slug, "refresh")
+    expect(page.get_by_text("outils nouveaux").first).to_be_visible()
+    for tool in ("count_books", "burn_books"):
+        page.goto(f"{live_site.url}/admin/tools_registry/remotetool/?q={slug}_{tool}")
+        run_action(page, f"{slug}_{tool}", "allow")
+        expect(page.get_by_text("1 outil modifié").first).to_be_visible()
+
+
+def newest_thread(live_site: LiveSite) -> dict[str, Any]:
+    printed = live_site.manage("shell", "-v", "0", "-c", READ_THREAD)
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def answer_from_tool(body: Body) -> ModelReply:
+    """As a model does: the answer holds what the newest tool message says."""
+    told = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "tool")
+    return ModelReply(tokens=["Le rayon compte ", str(json.loads(told)["books"]), " livres."])
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
+    transport: str, admin_page: Page, page: Page, live_site: LiveSite
+) -> None:
+    slug, model = f"biblio-{transport}", live_site.model
+    name = f"{slug}_count_books"
+    with mcp_over_http(live_site.mcp_port) as address:
+        where = (
+            {"kind": "mcp_http", "url": f"http://{address}/mcp"}
+            if transport == "http"
+            else {"kind": "mcp_stdio", "command": "library"}
+        )
+        add_source(admin_page, live_site, slug=slug, **where)
+        before = len(model.calls)
+        model.script(calling(name, '{"shelf": "polar"}'), answer_from_tool)
+        ask(page, TELEWORK)
+        wait_for_end(page)
+
+    expect(page.locator(".tool.done")).to_contain_text(f"Outil « {name} » terminé")
+    expect(page.locator(".prose")).to_have_text("Le rayon compte 50 livres.")
+    offered = [tool["function"]["name"] for tool in model.calls[before].body["tools"]]
+    assert name in offered
+    assert f"{slug}_fail" not in offered, "staff did not allow it"
+
+    # The next question carries the block; the model server refuses an incorrect one as the real one does.
+    model.script(ModelReply(tokens=["Avec plaisir."]))
+    ask(page, "Et pour les réunions d’équipe, quel jour est prévu ?")
+    expect(page.locator(".prose").last).to_have_text("Avec plaisir.")
+    wait_for_end(page)
+    assert {call.status for call in model.calls[before:]} == {200}
+    assert "tool" in [message["role"] for message in model.calls[-1].body["messages"]]
+
+    thread = newest_thread(live_site)
+    asked, request, told, answered, *rest = thread["messages"]
+    assert thread["acceptable"]
+    assert [m["role"] for m in (asked, request, told, answered)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert [m["role"] for m in rest] == ["user", "assistant"]
+    assert [call["id"] for call in request["tool_calls"]] == [told["tool_call_id"]] == ["call_1"]
+    assert (told["name"], told["success"]) == (name, True)
+    assert json.loads(told["content"]) == {"shelf": "polar", "books": 50}
+    assert answered["content"] == "Le rayon compte 50 livres."
+
+
+def test_destructive_tool_of_an_mcp_server_waits_for_the_reader(
+    admin_page: Page, page: Page, live_site: LiveSite
+) -> None:
+    with mcp_over_http(live_site.mcp_port) as address:
+        add_source(admin_page, live_site, slug="feu", kind="mcp_http", url=f"http://{address}/mcp")
+        live_site.model.script(
+            calling("feu_burn_books", '{"shelf": "polar"}'), ModelReply(tokens=["C’est fait."])
+        )
+        ask(page, TELEWORK)
+        expect(page.locator(".approval code")).to_have_text('{"shelf": "polar"}')
+        assert [m["role"] for m in newest_thread(live_site)["messages"]] == ["user"]
+        page.get_by_role("button", name="Accepter").click()
+        expect(page.locator(".tool.done")).to_contain_text("feu_burn_books")
+        expect(page.locator(".prose")).to_have_text("C’est fait.")
+        wait_for_end(page)
+    thread = newest_thread(live_site)
+    assert thread["acceptable"]
+    assert json.loads(thread["messages"][2]["content"]) == {"result": "burnt polar"}
+
+
+def test_answer_is_given_though_the_mcp_server_is_gone(
+    admin_page: Page, page: Page, live_site: LiveSite
+) -> None:
+    with mcp_over_http(live_site.mcp_port) as address:
+        add_source(
+            admin_page, live_site, slug="parti", kind="mcp_http", url=f"http://{address}/mcp"
+        )
+    live_site.model.script(
+        calling("parti_count_books", '{"shelf": "polar"}'),
+        ModelReply(tokens=["La bibliothèque ne répond pas."]),
+    )
+    ask(page, TELEWORK)
+    expect(page.locator(".tool.failed")).to_contain_text("parti_count_books")
+    expect(page.locator(".prose")).to_have_text("La bibliothèque ne répond pas.")
+    wait_for_end(page)
+    thread = newest_thread(live_site)
+    assert thread["acceptable"]
+    assert [m["success"] for m in thread["messages"]] == [None, None, False, None]
