@@ -299,7 +299,7 @@ class ServiceTokenAdmin(StaffAdmin):
     list_display = ("name", "created_at", "is_revoked")
     list_filter = ("is_revoked",)
     search_fields = ("name",)
-    fields = ("name", "deployments", "is_revoked", "created_at")
+    fields = ("name", "all_deployments", "deployments", "is_revoked", "created_at")
     readonly_fields = ("created_at",)
     filter_horizontal = ("deployments",)
     actions = ("revoke",)

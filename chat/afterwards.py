@@ -1,4 +1,4 @@
-"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a title.
+"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer.
 
 Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing.
 """
@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from django.db import DatabaseError
 
 from agents.bridges import in_database
-from chat.models import TurnStatus
-from chat.titles import write_title
+from chat.models import Turn, TurnStatus
 from chat.turn import TurnRequest, TurnResult
 from faqs.learning import record_served, remember_answer
 from faqs.unanswered import keep_unanswered
@@ -26,7 +25,6 @@ async def settle(request: TurnRequest, result: TurnResult) -> None:
         return
     for keep in (_count, _keep_question, _learn):
         await _logged(keep, request.turn_id, result)
-    await write_title(request, result)
 
 
 async def _logged(
@@ -49,13 +47,18 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.unanswered is not None:
+    if result.unanswered is not None and await in_database(_stands, turn_id):
         await in_database(keep_unanswered, result.unanswered, turn_id=turn_id)
 
 
-async def _learn(_turn_id: uuid.UUID, result: TurnResult) -> None:
+def _stands(turn_id: uuid.UUID) -> bool:
+    """Whether the turn is still there: a conversation that was deleted meanwhile leaves nothing."""
+    return Turn.objects.filter(pk=turn_id).exists()
+
+
+async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
     learning = result.learning
-    if learning is not None:
+    if learning is not None and await in_database(_stands, turn_id):
         await in_database(
             remember_answer,
             learning.lesson,

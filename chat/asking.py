@@ -13,6 +13,7 @@ from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.thread import claim_turn
+from chat.titles import write_title
 from chat.turn import TurnRequest, TurnResult, run_turn
 
 
@@ -35,6 +36,7 @@ async def _run(request: TurnRequest) -> TurnResult:
     try:
         result = await run_turn(request, _ignore)
         await settle(request, result)
+        await write_title(request, result)
         return result
     finally:
         if (model := language_model()) is not None:

@@ -68,11 +68,14 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "respond_from_memory": gettext_lazy(
             "Une réponse validée à la même question est en mémoire : elle est redonnée, sans modèle de langage."
         ),
+        "shadow": gettext_lazy(
+            "Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."
+        ),
         "refused": gettext_lazy(
             "Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."
         ),
         "no_candidate": gettext_lazy("Aucune question en mémoire n’atteint le seuil."),
-        "empty": gettext_lazy("Rien n’est encore en mémoire pour ce déploiement."),
+        "empty": gettext_lazy("Rien en mémoire ne peut répondre dans ce déploiement."),
         "follow_up": gettext_lazy("Écartée : la question est une suite."),
         "off": gettext_lazy(
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."

@@ -100,9 +100,9 @@ def lesson_of(
         author=answer.model,
         score=answer.best_score,
         is_follow_up=asked.is_follow_up or bool(follow_up_rule(question)),
-        had_context=had_context,
+        had_context=had_context or answer.had_history,
         source_turn=turn_id,
-        used_tools=bool(answer.rounds) or answer.is_personal,
+        used_tools=bool(answer.rounds) or answer.is_personal or answer.had_tool_results,
     )
     reason = reason_not_to_learn(lesson, config.memory_learning)
     trace.step("learn", "not_kept" if reason else "kept", detail=reason)

@@ -361,7 +361,13 @@ class ServiceToken(models.Model):
         Deployment,
         blank=True,
         verbose_name=_("déploiements"),
-        help_text=_("Vide : toutes les conversations."),
+        help_text=_("Sans effet si toutes les conversations sont ouvertes."),
+    )
+    #: Said, never deduced from an empty list: a list also empties when its deployments are deleted.
+    all_deployments = models.BooleanField(
+        _("toutes les conversations"),
+        default=False,
+        help_text=_("Ce jeton écrit dans les conversations de tous les déploiements."),
     )
     is_revoked = models.BooleanField(_("révoqué"), default=False)
     created_at = models.DateTimeField(_("émis le"), auto_now_add=True)
@@ -380,11 +386,16 @@ class ServiceToken(models.Model):
         return hashlib.sha256(token.encode()).hexdigest()
 
     @classmethod
-    def issue(cls, name: str) -> "tuple[ServiceToken, str]":
-        """A new token and its text, which is not kept."""
+    def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
+        """A new token and its text, which is not kept; for these deployments, or for all where none is given."""
         text = f"rsv_{secrets.token_urlsafe(32)}"
-        return cls.objects.create(name=name, token_hash=cls.hash_of(text)), text
+        token = cls.objects.create(
+            name=name, token_hash=cls.hash_of(text), all_deployments=not deployments
+        )
+        token.deployments.set(deployments)
+        return token, text
 
     def may_write(self, conversation: Conversation) -> bool:
-        allowed = set(self.deployments.values_list("pk", flat=True))
-        return not allowed or conversation.deployment_id in allowed
+        return (
+            self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
+        )

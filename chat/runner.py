@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import ObjectDoesNotExist
 from django.db import DatabaseError
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
@@ -25,6 +24,7 @@ from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sourc
 from chat.rendering import render_answer
 from chat.rounds import decide_call, pending_calls
 from chat.thread import ClaimedTurn, claim_turn, renew_turns
+from chat.titles import write_title
 from chat.tool_loop import awaiting
 from chat.turn import ENDS, TurnRequest, TurnResult, load_context, run_turn
 
@@ -82,6 +82,8 @@ class Runner:
         self._starting: set[asyncio.Task[Any]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
         self._afterwards = asyncio.Semaphore(1)
+        self._settling: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
         self._heartbeat: asyncio.Task[None] | None = None
 
     async def start(
@@ -191,6 +193,9 @@ class Runner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._stopping.set()
+        await asyncio.gather(*self._settling, return_exceptions=True)
+        self._stopping.clear()
 
     async def _keep_leases(self) -> None:
         """Renew the leases of running turns in one query, until none is left."""
@@ -216,10 +221,25 @@ class Runner:
         finally:
             self._end(request, log)
         if result is not None:
-            # Others wait for their answers: what this one leaves behind is kept when they have begun, one at a time.
-            await asyncio.sleep(settings.AFTERWARDS_DELAY_SECONDS)
+            settling = asyncio.create_task(
+                self._settle(request, result), name=f"settling-{request.turn_id}"
+            )
+            self._settling.add(settling)
+            settling.add_done_callback(self._settling.discard)
+
+    async def _settle(self, request: TurnRequest, result: TurnResult) -> None:
+        """Others wait for their answers: what this turn leaves behind is kept when they have begun, one at a time."""
+        try:
+            await asyncio.wait_for(self._stopping.wait(), settings.AFTERWARDS_DELAY_SECONDS)
+        except TimeoutError:
+            pass
+        try:
             async with self._afterwards:
                 await settle(request, result)
+            if not self._stopping.is_set():
+                await write_title(request, result)
+        except Exception:  # the edge of a turn: nothing awaits this task
+            logger.exception("nothing was kept of the turn round_id=%s", request.turn_id)
 
     def _end(self, request: TurnRequest, log: TurnLog) -> None:
         turn_id, conversation_id = request.turn_id, request.conversation_id
@@ -262,8 +282,10 @@ def _claim(
     try:
         with translation.override(language):
             return claimed, replace(request, context=load_context(request))
-    except (DatabaseError, ObjectDoesNotExist):
-        # The turn is claimed: it reads again by itself, and ends by name where that fails too.
+    except (
+        Exception
+    ):  # the turn is claimed: it reads again by itself, and ends by name where that fails too
+        logger.exception("what the turn starts from could not be read round_id=%s", claimed.turn_id)
         return claimed, request
 
 

@@ -86,6 +86,9 @@ class Answer:
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
+    #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
+    had_history: bool = False
+    had_tool_results: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,8 @@ class ToolLoop:
             exchanges=self.config.context_exchanges,
             limit=self.config.context_messages - 1 - len(own),
         )
+        self.answer.had_history |= bool(history)
+        self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
         return [
             self.system,
             *(message.as_prompt() for message in history),

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.db import DatabaseError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.bridges import in_database, in_thread
@@ -92,10 +93,12 @@ async def execute_calls(
             )
 
     results = await asyncio.gather(*(run(call) for call in calls))
-    await in_database(
-        record_calls,
-        [(result.name, result.success) for result in results if result.name in offered],
-    )
+    outcomes = [(result.name, result.success) for result in results if result.name in offered]
+    try:
+        await in_database(record_calls, outcomes)
+    except DatabaseError:
+        # A statistic; the tools ran, and their results must reach the thread.
+        logger.exception("The use of %d tools was not counted.", len(outcomes))
     return results
 
 
@@ -182,7 +185,8 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
         raise
     except Exception as error:  # the code of a tool is not ours
         breaker.failed()
-        logger.exception("The tool %s failed.", spec.name)
+        # Its type only: what a tool says of its failure may name persons.
+        logger.error("The tool %s failed (%s).", spec.name, type(error).__name__)
         raise ToolFailedError(f"{type(error).__name__} in {spec.name}.") from error
     breaker.succeeded()
     return value

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
 from agents.models import Deployment
@@ -235,10 +235,14 @@ def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
 
 
 def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
-    """Delete the entries of a deployment that are older than `max_age_days` and not confirmed since."""
+    """Delete the entries of a deployment that are older than `max_age_days` and not confirmed since.
+
+    What staff set aside, or somebody reported, stays: without it the same answer would be learned again.
+    """
     before = timezone.now() - timedelta(days=max_age_days)
     expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
-    return delete_entries(expired)
+    decided = WrongPair.objects.filter(response=OuterRef("pk"))
+    return delete_entries(expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided)))
 
 
 def report_pair(

@@ -36,7 +36,6 @@ class Command(BaseCommand):
         if missing := slugs - {deployment.slug for deployment in deployments}:
             raise CommandError(f"There is no deployment {', '.join(sorted(missing))}.")
         with transaction.atomic():
-            token, text = ServiceToken.issue(name)
-            token.deployments.set(deployments)
+            _token, text = ServiceToken.issue(name, *deployments)
         self.stderr.write("Keep this token now: only its hash is stored.")
         self.stdout.write(text)

@@ -309,8 +309,12 @@ class EndpointTests(TestCase):
         assert self.post(wire("a")).status_code == 401
 
     def test_a_token_for_other_deployments_is_403(self) -> None:
-        self.token.deployments.add(make_deployment())
+        ServiceToken.objects.update(all_deployments=False)
+        other = make_deployment()
+        self.token.deployments.add(other)
         assert self.post(wire("a")).status_code == 403
+        other.delete()
+        assert self.post(wire("a")).status_code == 403, "no list left is no right, not every right"
         self.token.deployments.add(self.conversation.deployment)
         assert self.post(wire("a")).status_code == 200
 
