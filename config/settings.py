@@ -251,9 +251,12 @@ MEMORY_MAX_ANSWER_CHARACTERS = env.int("MEMORY_MAX_ANSWER_CHARACTERS", default=2
 # --- Documents: bounds -----------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
-#: What an archive (DOCX) may unpack to, and its highest ratio of unpacked to packed bytes.
+#: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes.
 MAX_UNPACKED_BYTES = env.int("MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 MAX_UNPACK_RATIO = env.int("MAX_UNPACK_RATIO", default=200)
+#: Cells of a spreadsheet, over all its sheets.
+MAX_WORKBOOK_CELLS = env.int("MAX_WORKBOOK_CELLS", default=2_000_000)
+#: Pages of a PDF, slides of a presentation.
 MAX_DOCUMENT_PAGES = env.int("MAX_DOCUMENT_PAGES", default=2_000)
 MAX_DOCUMENT_CHARACTERS = env.int("MAX_DOCUMENT_CHARACTERS", default=10_000_000)
 #: A chunk's aim and ceiling, in characters (about 180 and 300 French words).
