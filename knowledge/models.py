@@ -36,6 +36,7 @@ class SourceType(models.TextChoices):
     HTML = "html", "HTML"
     PDF = "pdf", "PDF"
     DOCX = "docx", "DOCX"
+    PPTX = "pptx", "PPTX"
     XLSX = "xlsx", "XLSX"
     CSV = "csv", "CSV"
 

@@ -19,6 +19,7 @@ from knowledge.parsing.base import unreadable
 _MAIN_PARTS = {
     "word/document.xml": SourceType.DOCX,
     "xl/workbook.xml": SourceType.XLSX,
+    "ppt/presentation.xml": SourceType.PPTX,
 }
 #: What the libraries raise at a malformed file; what the XML parser raises derives from `SyntaxError`.
 MALFORMED = (

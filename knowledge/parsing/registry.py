@@ -27,6 +27,7 @@ _SUFFIXES = {
     ".xhtml": SourceType.HTML,
     ".pdf": SourceType.PDF,
     ".docx": SourceType.DOCX,
+    ".pptx": SourceType.PPTX,
     ".xlsx": SourceType.XLSX,
     ".csv": SourceType.CSV,
     ".tsv": SourceType.CSV,
@@ -40,11 +41,12 @@ _PARSERS = {
     SourceType.HTML: "knowledge.parsing.html.parse_html",
     SourceType.PDF: "knowledge.parsing.pdf.parse_pdf",
     SourceType.DOCX: "knowledge.parsing.docx.parse_docx",
+    SourceType.PPTX: "knowledge.parsing.pptx.parse_pptx",
     SourceType.XLSX: "knowledge.parsing.xlsx.parse_xlsx",
     SourceType.CSV: "knowledge.parsing.csv.parse_csv",
 }
 #: What a file that is not one of these by its first bytes cannot be.
-_BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.XLSX)
+_BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
 _XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
