@@ -57,7 +57,7 @@ def sheet_xml(rows: str) -> bytes:
     return f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'.encode()
 
 
-SMALL = {"Tarifs": [["Carte", "Prix"], ["Adulte", 12]]}
+SMALL: dict[str, list[list[Any]]] = {"Tarifs": [["Carte", "Prix"], ["Adulte", 12]]}
 
 
 def test_sheet_with_question_and_answer_columns_gives_pairs() -> None:
