@@ -282,6 +282,15 @@ PARSE_ISOLATED = env.bool("PARSE_ISOLATED", default=True)
 PARSE_TIMEOUT_SECONDS = env.float("PARSE_TIMEOUT_SECONDS", default=300.0)
 PARSE_MEMORY_BYTES = env.int("PARSE_MEMORY_BYTES", default=2 * 1024**3)
 
+#: Pages without text are recognised by this program where it is found; empty switches that off.
+OCR_COMMAND = env.str("OCR_COMMAND", default="tesseract")
+#: By Tesseract's codes; those that are not installed are passed over.
+OCR_LANGUAGES = env.list("OCR_LANGUAGES", default=["fra", "eng"])
+OCR_PAGE_PIXELS = env.int("OCR_PAGE_PIXELS", default=20_000_000)
+OCR_PAGE_SECONDS = env.float("OCR_PAGE_SECONDS", default=60.0)
+#: Less than `PARSE_TIMEOUT_SECONDS`, so that a long scan gives the pages that were read in time.
+OCR_DOCUMENT_SECONDS = env.float("OCR_DOCUMENT_SECONDS", default=240.0)
+
 # --- Validated answers: bounds ---------------------------------------------------------------------------------------
 
 #: A validated answer whose points could not be written is tried again, at the latest after this time.
