@@ -93,7 +93,14 @@ def test_name_that_a_program_gave_is_no_heading() -> None:
 
 
 def test_lines_above_a_table_announce_it_and_an_empty_row_parts_two() -> None:
-    rows = [["Tarifs au 1er mai"], ["Carte", "Prix"], ["Adulte", 12], [], ["Lieu"], ["Évry"]]
+    rows: list[list[Any]] = [
+        ["Tarifs au 1er mai"],
+        ["Carte", "Prix"],
+        ["Adulte", 12],
+        [],
+        ["Lieu"],
+        ["Évry"],
+    ]
     parsed = read(make_workbook(Tarifs=rows))
     assert [(block.kind, block.text) for block in parsed.blocks] == [
         ("prose", "Tarifs au 1er mai"),
