@@ -251,9 +251,12 @@ MEMORY_MAX_ANSWER_CHARACTERS = env.int("MEMORY_MAX_ANSWER_CHARACTERS", default=2
 # --- Documents: bounds -----------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
-#: What an archive (DOCX) may unpack to, and its highest ratio of unpacked to packed bytes.
+#: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes.
 MAX_UNPACKED_BYTES = env.int("MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 MAX_UNPACK_RATIO = env.int("MAX_UNPACK_RATIO", default=200)
+#: Cells of a spreadsheet, over all its sheets.
+MAX_WORKBOOK_CELLS = env.int("MAX_WORKBOOK_CELLS", default=2_000_000)
+#: Pages of a PDF, slides of a presentation.
 MAX_DOCUMENT_PAGES = env.int("MAX_DOCUMENT_PAGES", default=2_000)
 MAX_DOCUMENT_CHARACTERS = env.int("MAX_DOCUMENT_CHARACTERS", default=10_000_000)
 #: A chunk's aim and ceiling, in characters (about 180 and 300 French words).
@@ -278,6 +281,15 @@ PREVIEW_QUESTIONS = env.int("PREVIEW_QUESTIONS", default=50)
 PARSE_ISOLATED = env.bool("PARSE_ISOLATED", default=True)
 PARSE_TIMEOUT_SECONDS = env.float("PARSE_TIMEOUT_SECONDS", default=300.0)
 PARSE_MEMORY_BYTES = env.int("PARSE_MEMORY_BYTES", default=2 * 1024**3)
+
+#: Pages without text are recognised by this program where it is found; empty switches that off.
+OCR_COMMAND = env.str("OCR_COMMAND", default="tesseract")
+#: By Tesseract's codes; those that are not installed are passed over.
+OCR_LANGUAGES = env.list("OCR_LANGUAGES", default=["fra", "eng"])
+OCR_PAGE_PIXELS = env.int("OCR_PAGE_PIXELS", default=20_000_000)
+OCR_PAGE_SECONDS = env.float("OCR_PAGE_SECONDS", default=60.0)
+#: Less than `PARSE_TIMEOUT_SECONDS`, so that a long scan gives the pages that were read in time.
+OCR_DOCUMENT_SECONDS = env.float("OCR_DOCUMENT_SECONDS", default=240.0)
 
 # --- Validated answers: bounds ---------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ RIGHTS_CHECK_SECONDS = 0.0
 SAVE_RETRY_SECONDS = (0.0, 0.0)
 # A test's settings and patches reach the parsers; `tests/integration/knowledge/test_isolation.py` switches it on.
 PARSE_ISOLATED = False
+# The same whether Tesseract is installed or not; tests of OCR name a program of their own.
+OCR_COMMAND = ""
 WHITENOISE_USE_FINDERS = False
 WHITENOISE_AUTOREFRESH = True
 _QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"

@@ -17,7 +17,7 @@ from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import get_language_info, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
@@ -129,8 +129,17 @@ class DocumentAdmin(StaffAdmin):
     form = DocumentForm
     change_list_template = "admin/knowledge/document/change_list.html"
     show_add_link = False  # the page has a button with a text instead
-    list_display = ("name", "state", "agent", "category", "source_type", "passages", "indexed_at")
-    list_filter = ("status", "agent", "category", "source_type")
+    list_display = (
+        "name",
+        "state",
+        "agent",
+        "category",
+        "source_type",
+        "language_name",
+        "passages",
+        "indexed_at",
+    )
+    list_filter = ("status", "agent", "category", "source_type", "language")
     list_select_related = ("agent", "category")
     search_fields = ("name", "title")
     ordering = ("name",)
@@ -140,6 +149,7 @@ class DocumentAdmin(StaffAdmin):
         "title",
         "agent",
         "source_type",
+        "language_name",
         "state",
         "passages",
         "file_link",
@@ -147,7 +157,20 @@ class DocumentAdmin(StaffAdmin):
         "indexed_at",
     )
     fieldsets = (
-        (None, {"fields": ("state", "name", "title", "agent", "source_type", "passages")}),
+        (
+            None,
+            {
+                "fields": (
+                    "state",
+                    "name",
+                    "title",
+                    "agent",
+                    "source_type",
+                    "language_name",
+                    "passages",
+                )
+            },
+        ),
         (_("Modifier"), {"fields": ("category", "replacement")}),
         (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
     )
@@ -217,6 +240,13 @@ class DocumentAdmin(StaffAdmin):
         if not document.error:
             return label
         return stacked(label, document.error)
+
+    @admin.display(description=_("langue"), ordering="language", empty_value="–")
+    def language_name(self, document: Document) -> str:
+        try:
+            return str(get_language_info(document.language)["name_translated"])
+        except KeyError:  # a language that Django has no name for
+            return document.language
 
     @admin.display(description=_("passages"), ordering="chunk_count")
     def passages(self, document: Any) -> str:

@@ -65,7 +65,7 @@ class AddDocumentsForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["uploads"].help_text = gettext(
-            "PDF, DOCX, HTML, Markdown, texte ou CSV ; %(size)s au plus chacun, %(count)d fichiers au plus à la fois. "
+            "PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV ; %(size)s au plus chacun, %(count)d fichiers au plus à la fois. "
             "Un fichier du même nom qu’un document de l’agent remplace son contenu."
         ) % {
             "size": filesizeformat(settings.MAX_DOCUMENT_BYTES),

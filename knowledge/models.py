@@ -36,6 +36,8 @@ class SourceType(models.TextChoices):
     HTML = "html", "HTML"
     PDF = "pdf", "PDF"
     DOCX = "docx", "DOCX"
+    PPTX = "pptx", "PPTX"
+    XLSX = "xlsx", "XLSX"
     CSV = "csv", "CSV"
 
 
@@ -66,6 +68,8 @@ class Document(models.Model):
     source_type = models.CharField(
         _("format"), max_length=20, choices=SourceType.choices, blank=True, default=""
     )
+    #: A code (ISO 639), found when the file is read; empty where its text is too short to tell.
+    language = models.CharField(_("langue"), max_length=8, blank=True, default="", editable=False)
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
     status = models.CharField(

@@ -83,10 +83,16 @@ class GeneratedUnits:
 
 
 def generate_units(
-    model: LanguageModel, *, title: str, parent_context: str, content: str
+    model: LanguageModel, *, title: str, parent_context: str, content: str, language: str = ""
 ) -> GeneratedUnits:
-    """Ask the model for a chunk's units; zero units, with reasons, when nothing it wrote can be kept."""
-    messages = _prompt(title=title, parent_context=parent_context, content=content)
+    """Ask the model for a chunk's units; zero units, with reasons, when nothing it wrote can be kept.
+
+    `language` is the document's where it is known. A model that is told in French to write in the passage's language
+    may write French all the same, so any other language is named.
+    """
+    messages = _prompt(
+        title=title, parent_context=parent_context, content=content, language=language
+    )
     options = GenerationOptions(
         temperature=0.0, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True
     )
@@ -112,8 +118,10 @@ def generate_units(
     return replace(spent, rejected=(Rejected("", reason),), is_readable=False)
 
 
-def _prompt(*, title: str, parent_context: str, content: str) -> list[PromptMessage]:
+def _prompt(*, title: str, parent_context: str, content: str, language: str) -> list[PromptMessage]:
     place = " > ".join(part for part in (title, parent_context) if part)
+    if language not in ("", "fr"):
+        place += f"\nLangue du document, dans laquelle écrire (code ISO 639) : {language}"
     return [
         PromptMessage("system", _SYSTEM % {"count": settings.MAX_UNITS_PER_CHUNK}),
         PromptMessage("user", f"Document : {place}\n\n<passage>\n{content}\n</passage>"),

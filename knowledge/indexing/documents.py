@@ -139,7 +139,8 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
 
 
 def _update_document(document: Document, read: ReadDocument) -> None:
-    before = (document.title, document.source_type)
+    before = (document.title, document.source_type, document.language)
     document.title, document.source_type = read.title[:500], read.source_type
-    if (document.title, document.source_type) != before:
-        document.save(update_fields=["title", "source_type"])
+    document.language = read.language
+    if (document.title, document.source_type, document.language) != before:
+        document.save(update_fields=["title", "source_type", "language"])

@@ -91,6 +91,7 @@ def _ask(model: LanguageModel, document: Document, chunk: Chunk) -> GeneratedUni
         title=document.title or document.name,
         parent_context=chunk.parent_context,
         content=chunk.content,
+        language=document.language,
     )
 
 

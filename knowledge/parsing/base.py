@@ -86,6 +86,10 @@ class Outline:
             parent.used = True
         self._stack.append(_Heading(level, text))
 
+    def leave_sections(self) -> None:
+        """What follows stands under no heading yet."""
+        self._close(0)
+
     def infer_headings(self, *texts: str) -> None:
         """Set the guessed headings below the real ones; the caller has prose to put under them."""
         self._inferred = tuple(bare_text(text) for text in texts)

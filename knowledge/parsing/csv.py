@@ -1,46 +1,19 @@
 """Questions and answers as CSV: one block a row, the category with it.
 
-Columns are found by name in French or English, whatever their case, accents and order; others are ignored. A row without
-its question or its answer is left out with a notice that names its line.
+What a row must have, and how columns are found by name, is in `knowledge.parsing.rows`.
 """
 
 import csv
 import io
-import re
-import unicodedata
 from collections.abc import Iterator
 from itertools import islice
 
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import (
-    Block,
-    ParsedDocument,
-    clean_text,
-    one_line,
-    title_from_filename,
-    unreadable,
-)
-from knowledge.parsing.html import html_fragment_text
+from knowledge.parsing.base import Block, ParsedDocument, title_from_filename, unreadable
+from knowledge.parsing.rows import add_question_row, question_columns, some_notices
 from knowledge.parsing.text import decode_text
-
-_COLUMNS = {
-    "question": "question",
-    "questions": "question",
-    "answer": "answer",
-    "answers": "answer",
-    "reponse": "answer",
-    "reponses": "answer",
-    "category": "category",
-    "categorie": "category",
-}
-_HTML = re.compile(
-    r"</?(?:p|div|br|ul|ol|li|a|strong|em|b|i|u|h[1-6]|table|tr|td|span|sup)\b[^>]*>"
-    r"|&(?:[a-zA-Z]{2,8}|#\d{2,5});",
-    re.IGNORECASE,
-)
-_MAX_NOTICES = 100
 
 
 def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
@@ -50,7 +23,7 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
     notices: list[str] = []
     try:
         for line, row in islice(_rows(text, delimiter), 1, None):
-            _read_row(line, row, columns, blocks, notices)
+            add_question_row(line, row, columns, blocks, notices)
     except csv.Error as error:
         raise unreadable(
             f"{filename}: {error}",
@@ -60,10 +33,8 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
         raise unreadable(
             f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse.")
         )
-    if (more := len(notices) - _MAX_NOTICES) > 0:
-        notices[_MAX_NOTICES:] = [_("et %(count)d autres lignes ignorées") % {"count": more}]
     return ParsedDocument(
-        title_from_filename(filename), tuple(blocks), SourceType.CSV, tuple(notices)
+        title_from_filename(filename), tuple(blocks), SourceType.CSV, some_notices(notices)
     )
 
 
@@ -74,11 +45,7 @@ def _dialect(text: str, *, filename: str) -> tuple[str, dict[str, int]]:
             header = next((row for _line, row in _rows(text, delimiter)), [])
         except csv.Error:
             continue
-        columns: dict[str, int] = {}
-        for index, name in enumerate(header):
-            if meaning := _COLUMNS.get(_plain_name(name)):
-                columns.setdefault(meaning, index)
-        if {"question", "answer"} <= columns.keys():
+        if columns := question_columns(header):
             return delimiter, columns
     raise unreadable(
         f"{filename}: no question and answer columns",
@@ -89,11 +56,6 @@ def _dialect(text: str, *, filename: str) -> tuple[str, dict[str, int]]:
     )
 
 
-def _plain_name(name: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", name.strip().casefold())
-    return "".join(character for character in decomposed if character.isalpha())
-
-
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not empty, with the line they begin on."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -102,30 +64,3 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         if any(cell.strip() for cell in row):
             yield line, row
         line = reader.line_num + 1
-
-
-def _read_row(
-    line: int, row: list[str], columns: dict[str, int], blocks: list[Block], notices: list[str]
-) -> None:
-    values = {
-        name: _cell(row[index]) if index < len(row) else "" for name, index in columns.items()
-    }
-    if not values["question"]:
-        notices.append(_("ligne %(line)d : pas de question, ignorée") % {"line": line})
-    elif not values["answer"]:
-        notices.append(_("ligne %(line)d : pas de réponse, ignorée") % {"line": line})
-    else:
-        blocks.append(
-            Block(
-                values["answer"],
-                (),
-                kind="qa",
-                question=one_line(values["question"]),
-                category=one_line(values.get("category", "")),
-            )
-        )
-
-
-def _cell(value: str) -> str:
-    text = html_fragment_text(value) if _HTML.search(value) else value
-    return clean_text(text).strip()

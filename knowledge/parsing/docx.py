@@ -1,24 +1,20 @@
 """Word documents (DOCX): headings by style, lists, tables.
 
-The archive is checked before anything is unpacked: its declared total size and its ratio (`zipfile` reads no more than an
-entry declares), and no part may declare a document type, so no entity can expand. Pictures, headers, footers, comments
-and deleted text are not read.
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments and deleted text are not
+read.
 """
 
 import io
 import re
-import zipfile
-import zlib
 from typing import Any
 
 import docx
-from django.conf import settings
-from django.utils.translation import gettext as _
 from docx.opc.exceptions import OpcError
 from docx.table import _Cell
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text, unreadable
+from knowledge.parsing.archive import MALFORMED, damaged
+from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
@@ -26,80 +22,13 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
-    _check_archive(data, filename=filename)
     try:
         document = docx.Document(io.BytesIO(data))
         outline = _read(document)
-    except (
-        OpcError,
-        # What the XML parser raises derives from it.
-        SyntaxError,
-        zipfile.BadZipFile,
-        zlib.error,
-        LookupError,
-        ValueError,
-        AttributeError,
-        OSError,
-        RecursionError,
-    ) as error:
-        raise _corrupt(filename, error) from error
+    except (OpcError, *MALFORMED) as error:
+        raise damaged(filename, error) from error
     title = document.core_properties.title or ""
     return outline.finish(filename=filename, source_type=SourceType.DOCX, title=title)
-
-
-def _corrupt(filename: str, error: BaseException) -> Exception:
-    return unreadable(
-        f"{filename}: {type(error).__name__}: {error}",
-        _("Ce document Word est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
-    )
-
-
-def _check_archive(data: bytes, *, filename: str) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            _check_sizes(entries, len(data), filename=filename)
-            if "word/document.xml" not in archive.namelist():
-                raise unreadable(
-                    f"{filename}: not a DOCX",
-                    _(
-                        "Cette archive n’est pas un document Word (.docx). "
-                        "Exportez le document en PDF, DOCX ou HTML."
-                    ),
-                )
-            _check_parts(archive, entries, filename=filename)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
-        raise _corrupt(filename, error) from error
-
-
-def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) -> None:
-    unpacked = sum(entry.file_size for entry in entries)
-    too_dense = unpacked > packed * settings.MAX_UNPACK_RATIO
-    if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
-        raise unreadable(
-            f"{filename}: unpacks from {packed} to {unpacked} bytes",
-            _(
-                "Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression)."
-            )
-            % {"size": unpacked},
-        )
-    if any(entry.flag_bits & 1 for entry in entries):
-        raise unreadable(
-            f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe.")
-        )
-
-
-def _check_parts(
-    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str
-) -> None:
-    for entry in entries:
-        if entry.filename.endswith((".xml", ".rels")):
-            content = archive.read(entry)
-            if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-                raise unreadable(
-                    f"{filename}: document type in {entry.filename}",
-                    _("Ce document Word contient des entités XML interdites : il est refusé."),
-                )
 
 
 def _read(document: Any) -> Outline:

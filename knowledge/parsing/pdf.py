@@ -2,7 +2,7 @@
 
 Headings are short lines set larger than the body, or named by the bookmarks. Headers and footers that repeat from page to
 page go, words cut at a line's end are joined. A file that is encrypted, cut short, or only pictures is refused, each with
-its own message; pages without text in an otherwise readable file are noticed.
+its own message. Pages without text are recognised (`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
 """
 
 import io
@@ -21,6 +21,7 @@ from pypdf.errors import DependencyError, PyPdfError
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, one_line, unreadable
+from knowledge.parsing.ocr import Recognised, ocr_languages, recognise_pages
 
 #: What a malformed file makes the library raise, beside its own errors.
 _MALFORMED = (
@@ -56,28 +57,79 @@ class _Line:
 def parse_pdf(data: bytes, *, filename: str) -> ParsedDocument:
     reader = _open(data, filename=filename)
     pages, empty = _read_pages(reader, filename=filename)
+    languages = ocr_languages() if empty else ""
+    recognised = Recognised()
+    if languages:
+        recognised = recognise_pages(data, empty, languages=languages)
+        _put_in(pages, recognised, filename=filename)
+    empty = [number for number in empty if not pages[number - 1] and number not in recognised.late]
     if not any(pages):
-        raise unreadable(
-            f"{filename}: no text",
-            _(
-                "Ce PDF ne contient que des images, sans texte. "
-                "Passez-le par une reconnaissance de texte (OCR) avant de l’ajouter."
-            ),
-        )
+        raise _without_text(filename, tried=bool(languages))
     lines = [line for page in _without_running_heads(pages) for line in page]
     outline = Outline()
     _Assembler(outline, lines, _bookmarks(reader)).run()
-    if empty:
-        listed = ", ".join(str(number) for number in empty[:20]) + ("…" if empty[20:] else "")
-        outline.notices.append(
-            ngettext(
-                "page %(pages)s : aucun texte (image ?), ignorée",
-                "pages %(pages)s : aucun texte (images ?), ignorées",
-                len(empty),
-            )
-            % {"pages": listed}
-        )
+    outline.notices.extend(_notices(empty, recognised))
     return outline.finish(filename=filename, source_type=SourceType.PDF, title=_title(reader))
+
+
+def _without_text(filename: str, *, tried: bool) -> Exception:
+    if tried:
+        message = _(
+            "Ce PDF ne contient que des images, où la reconnaissance de texte (OCR) n’a rien trouvé "
+            "de lisible dans le temps permis. Fournissez une numérisation plus nette, moins de pages "
+            "à la fois, ou le fichier d’origine."
+        )
+    else:
+        message = _(
+            "Ce PDF ne contient que des images, sans texte. Pour qu’il soit lu, l’exploitant installe "
+            "Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra) ; sinon passez le fichier "
+            "par une reconnaissance de texte (OCR) avant de l’ajouter."
+        )
+    return unreadable(f"{filename}: no text", message)
+
+
+def _notices(empty: list[int], recognised: Recognised) -> Iterator[str]:
+    if recognised.texts:
+        yield ngettext(
+            "page %(pages)s : texte reconnu dans une image (OCR), à relire",
+            "pages %(pages)s : texte reconnu dans des images (OCR), à relire",
+            len(recognised.texts),
+        ) % {"pages": _listed(sorted(recognised.texts))}
+    if empty:
+        yield ngettext(
+            "page %(pages)s : aucun texte (image ?), ignorée",
+            "pages %(pages)s : aucun texte (images ?), ignorées",
+            len(empty),
+        ) % {"pages": _listed(empty)}
+    if recognised.late:
+        yield ngettext(
+            "page %(pages)s : image non lue, la reconnaissance de texte a pris trop de temps",
+            "pages %(pages)s : images non lues, la reconnaissance de texte a pris trop de temps",
+            len(recognised.late),
+        ) % {"pages": _listed(recognised.late)}
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(str(number) for number in numbers[:20]) + ("…" if numbers[20:] else "")
+
+
+def _put_in(pages: list[list[_Line]], recognised: Recognised, *, filename: str) -> None:
+    """Give the recognised lines their pages, in the size of the rest, so that none is taken for a heading."""
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            sizes[line.size] += len(line.text)
+    size = sizes.most_common(1)[0][0] if sizes else 11.0
+    for number, text in list(recognised.texts.items()):
+        y = 0.0
+        for written in clean_text(text).split("\n"):
+            # A blank line is the end of a paragraph.
+            y -= 1.2 * size
+            if line_text := one_line(written):
+                pages[number - 1].append(_Line(line_text, size, False, y, number))
+        if not pages[number - 1]:
+            del recognised.texts[number]
+    _check_length(sum(len(line.text) for page in pages for line in page), filename=filename)
 
 
 def _open(data: bytes, *, filename: str) -> PdfReader:
@@ -125,16 +177,20 @@ def _read_pages(reader: PdfReader, *, filename: str) -> tuple[list[list[_Line]],
         except _MALFORMED as error:
             raise _corrupt(filename, error) from error
         characters += sum(len(line.text) for line in lines)
-        if characters > settings.MAX_DOCUMENT_CHARACTERS:
-            raise unreadable(
-                f"{filename}: over {characters} characters",
-                _("Ce document est trop long : %(limit)d caractères au plus.")
-                % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
-            )
+        _check_length(characters, filename=filename)
         pages.append(lines)
         if not lines:
             empty.append(number)
     return pages, empty
+
+
+def _check_length(characters: int, *, filename: str) -> None:
+    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+        raise unreadable(
+            f"{filename}: over {characters} characters",
+            _("Ce document est trop long : %(limit)d caractères au plus.")
+            % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
+        )
 
 
 def _page_lines(page: PageObject, number: int) -> list[_Line]:

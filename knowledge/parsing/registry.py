@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
+from knowledge.parsing.archive import office_type
 from knowledge.parsing.base import ParsedDocument, unreadable
 
 _SUFFIXES = {
@@ -26,6 +27,8 @@ _SUFFIXES = {
     ".xhtml": SourceType.HTML,
     ".pdf": SourceType.PDF,
     ".docx": SourceType.DOCX,
+    ".pptx": SourceType.PPTX,
+    ".xlsx": SourceType.XLSX,
     ".csv": SourceType.CSV,
     ".tsv": SourceType.CSV,
 }
@@ -38,8 +41,12 @@ _PARSERS = {
     SourceType.HTML: "knowledge.parsing.html.parse_html",
     SourceType.PDF: "knowledge.parsing.pdf.parse_pdf",
     SourceType.DOCX: "knowledge.parsing.docx.parse_docx",
+    SourceType.PPTX: "knowledge.parsing.pptx.parse_pptx",
+    SourceType.XLSX: "knowledge.parsing.xlsx.parse_xlsx",
     SourceType.CSV: "knowledge.parsing.csv.parse_csv",
 }
+#: What a file that is not one of these by its first bytes cannot be.
+_BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
 _XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
@@ -82,7 +89,7 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
     if b"%PDF-" in data[:1024]:
         return SourceType.PDF
     if data.startswith(b"PK\x03\x04"):
-        return SourceType.DOCX
+        return office_type(data, filename=filename)
     _refuse_known(data, filename=filename)
     if declared is None:
         raise unreadable(
@@ -90,7 +97,7 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
             _("Format non pris en charge (%(suffix)s). Formats acceptés : %(formats)s.")
             % {"suffix": suffix or "?", "formats": ", ".join(sorted(SUPPORTED_SUFFIXES))},
         )
-    if declared in (SourceType.PDF, SourceType.DOCX):
+    if declared in _BINARY:
         raise unreadable(
             f"{filename}: not a {declared}",
             _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.")
@@ -122,7 +129,7 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
             f"{filename}: OLE container",
             _(
                 "Ce fichier est un document Office protégé par un mot de passe ou dans un ancien format "
-                "(.doc). Enregistrez-le en .docx sans mot de passe."
+                "(.doc, .xls, .ppt). Enregistrez-le en .docx, .xlsx ou .pptx sans mot de passe."
             ),
         )
     is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")

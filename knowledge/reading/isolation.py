@@ -27,6 +27,7 @@ from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.parsing.base import unreadable
 from knowledge.parsing.registry import parse_document
+from knowledge.reading.language import language_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class ReadDocument:
     source_type: SourceType
     notices: tuple[str, ...]
     drafts: tuple[ChunkDraft, ...]
+    language: str = ""
 
 
 class Reader:
@@ -122,7 +124,9 @@ def read_here(data: bytes, *, filename: str) -> ReadDocument:
     """Parse and cut a file in this process."""
     parsed = parse_document(data, filename=filename)
     drafts = tuple(chunk_document(parsed))
-    return ReadDocument(parsed.title, parsed.source_type, parsed.notices, drafts)
+    return ReadDocument(
+        parsed.title, parsed.source_type, parsed.notices, drafts, language_of(parsed)
+    )
 
 
 def _guarded(data: bytes, *, filename: str) -> ReadDocument:
@@ -150,6 +154,7 @@ def read_as_json(document: ReadDocument) -> dict[str, Any]:
         "title": document.title,
         "source_type": document.source_type.value,
         "notices": list(document.notices),
+        "language": document.language,
         "drafts": [
             {
                 "content": draft.content,
@@ -169,6 +174,7 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
         title=value["title"],
         source_type=SourceType(value["source_type"]),
         notices=tuple(value["notices"]),
+        language=value["language"],
         drafts=tuple(
             ChunkDraft(
                 content=draft["content"],

@@ -211,6 +211,16 @@ class DocumentTest(TestCase):
                 self.client.get(admin_url(Document, page, *args)), "Ce PDF est une photographie."
             )
 
+    def test_the_language_found_is_shown_by_name_and_filtered_by(self) -> None:
+        for code in ("en", "xx", ""):
+            make_document(name=f"notice-{code}.md", language=code)
+        page = self.client.get(admin_url(Document, "changelist"))
+        self.assertContains(page, "Anglais")
+        self.assertContains(page, "xx")
+        page = self.client.get(admin_url(Document, "changelist", language="en"))
+        self.assertContains(page, "notice-en.md")
+        self.assertNotContains(page, "notice-xx.md")
+
     def test_chosen_documents_are_indexed_again_by_agent(self) -> None:
         first, second = make_agent(), make_agent()
         documents = [make_document(first), make_document(first), make_document(second)]

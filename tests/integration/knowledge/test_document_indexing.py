@@ -50,6 +50,9 @@ class IndexDocumentTests(TestCase):
         assert hits[0].type is PointType.SOURCE_MATERIAL
         assert hits[0].chunk_id == waiting.get().pk
 
+    def test_language_of_a_document_is_stored(self) -> None:
+        assert add_document(make_agent()).language == "fr"
+
     def test_second_run_embeds_nothing_and_calls_no_model(self) -> None:
         agent = make_agent()
         document = add_document(agent)

@@ -122,6 +122,7 @@ def test_photograph_is_refused_naming_ocr() -> None:
     message = refusal(bytes(pdf.output()))
     assert "images" in message
     assert "OCR" in message
+    assert "Tesseract" in message
 
 
 def test_page_without_text_is_noticed() -> None:

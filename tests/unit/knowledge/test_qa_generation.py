@@ -82,3 +82,10 @@ def test_failure_of_the_model_is_raised() -> None:
     model = ScriptedLLM([LLMUnavailableError("down")])
     with pytest.raises(LLMUnavailableError):
         generate_units(model, title="T", parent_context="", content=CONTENT)
+
+
+@pytest.mark.parametrize(("language", "named"), [("en", True), ("fr", False), ("", False)])
+def test_language_other_than_that_of_the_prompt_is_named(language: str, named: bool) -> None:
+    model = ScriptedLLM([reply(GOOD)])
+    generate_units(model, title="T", parent_context="", content=CONTENT, language=language)
+    assert ("ISO 639" in model.calls[0].messages[-1].content) is named

@@ -1,0 +1,101 @@
+"""Office files are archives: which format one is, and whether it may be opened at all.
+
+An archive is checked before anything is unpacked: its declared total size and its ratio (`zipfile` reads no more than an
+entry declares), and no part may declare a document type, so no entity can expand. The parsers of the formats read only
+what has passed here; `knowledge.parsing.registry` sees to it.
+"""
+
+import io
+import zipfile
+import zlib
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+from knowledge.parsing.base import unreadable
+
+_MAIN_PARTS = {
+    "word/document.xml": SourceType.DOCX,
+    "xl/workbook.xml": SourceType.XLSX,
+    "ppt/presentation.xml": SourceType.PPTX,
+}
+#: What the libraries raise at a malformed file; what the XML parser raises derives from `SyntaxError`.
+MALFORMED = (
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    NotImplementedError,
+    OSError,
+    RecursionError,
+)
+
+
+def office_type(data: bytes, *, filename: str) -> SourceType:
+    """The format of an Office file that may be opened; raises for every other archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _check_sizes(entries, len(data), filename=filename)
+            names = {entry.filename for entry in entries}
+            found = [type_ for part, type_ in _MAIN_PARTS.items() if part in names]
+            if not found:
+                raise unreadable(
+                    f"{filename}: no Office document",
+                    _(
+                        "Cette archive n’est ni un document Word (.docx), ni un classeur Excel (.xlsx), "
+                        "ni un diaporama PowerPoint (.pptx). Exportez le document dans un de ces formats, "
+                        "en PDF ou en HTML."
+                    ),
+                )
+            _check_parts(archive, entries, filename=filename)
+            return found[0]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+        raise damaged(filename, error) from error
+
+
+def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
+    return unreadable(
+        f"{filename}: {type(error).__name__}: {error}",
+        _(
+            "Ce document Word, Excel ou PowerPoint est tronqué ou abîmé. "
+            "Rouvrez-le et enregistrez-le de nouveau."
+        ),
+    )
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) -> None:
+    unpacked = sum(entry.file_size for entry in entries)
+    too_dense = unpacked > packed * settings.MAX_UNPACK_RATIO
+    if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
+        raise unreadable(
+            f"{filename}: unpacks from {packed} to {unpacked} bytes",
+            _(
+                "Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression)."
+            )
+            % {"size": unpacked},
+        )
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise unreadable(
+            f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe.")
+        )
+
+
+def _check_parts(
+    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str
+) -> None:
+    for entry in entries:
+        if entry.filename.endswith((".xml", ".rels")):
+            content = archive.read(entry)
+            if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+                raise unreadable(
+                    f"{filename}: document type in {entry.filename}",
+                    _("Ce document contient des entités XML interdites : il est refusé."),
+                )

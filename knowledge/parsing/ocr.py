@@ -1,0 +1,133 @@
+"""Text of pages that are pictures, recognised by Tesseract where it is installed.
+
+A page is drawn in grey (PDFium, in this process, which is the isolated reader) and handed to `tesseract` through a pipe: no
+file is written. Bounds: pixels of a page, seconds of a page, seconds of a document. A page that fails or comes too late is
+left out and named by the caller; nothing here raises for a page.
+"""
+
+import logging
+import math
+import os
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+
+logger = logging.getLogger(__name__)
+
+#: What Tesseract is made for, and the size of PDF's own unit.
+_DOTS_PER_INCH = 300
+_UNITS_PER_INCH = 72
+_LIST_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Recognised:
+    """Texts by page number; `late` are the pages for which no time was left."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+    late: list[int] = field(default_factory=list)
+
+
+def ocr_languages() -> str:
+    """The languages to recognise as Tesseract wants them; empty where it, or all of them, are not installed."""
+    command = _command()
+    if not command:
+        return ""
+    try:
+        listed = subprocess.run(  # noqa: S603  # the operator's command
+            [command, "--list-langs"],
+            capture_output=True,
+            timeout=_LIST_SECONDS,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        logger.warning("Tesseract does not start: %s.", type(error).__name__)
+        return ""
+    # Older versions list them on standard error.
+    installed = (listed.stdout + listed.stderr).decode(errors="replace").split()
+    return "+".join(code for code in settings.OCR_LANGUAGES if code in installed)
+
+
+def recognise_pages(data: bytes, numbers: Sequence[int], *, languages: str) -> Recognised:
+    """The texts of these pages (counted from 1) of a PDF."""
+    import pypdfium2  # a large library, for scans only
+
+    found = Recognised()
+    deadline = time.monotonic() + settings.OCR_DOCUMENT_SECONDS
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError:
+        return found
+    try:
+        for number in numbers:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                found.late.append(number)
+                continue
+            try:
+                picture = _picture(document, number)
+            except (pypdfium2.PdfiumError, ValueError, ArithmeticError) as error:
+                logger.warning("A page cannot be drawn: %s.", type(error).__name__)
+                continue
+            seconds = min(settings.OCR_PAGE_SECONDS, left)
+            if text := _read(picture, languages=languages, seconds=seconds):
+                found.texts[number] = text
+    finally:
+        document.close()
+    return found
+
+
+def _command() -> str:
+    return (shutil.which(settings.OCR_COMMAND) or "") if settings.OCR_COMMAND else ""
+
+
+def _picture(document: Any, number: int) -> bytes:
+    """A page as a grey picture (PGM)."""
+    page = document[number - 1]
+    width, height = page.get_size()
+    # A page may claim any size.
+    most = math.sqrt(settings.OCR_PAGE_PIXELS / (width * height))
+    bitmap = page.render(scale=min(_DOTS_PER_INCH / _UNITS_PER_INCH, most), grayscale=True)
+    pixels, stride = bytes(bitmap.buffer), bitmap.stride
+    if stride != bitmap.width:
+        pixels = b"".join(
+            pixels[row * stride : row * stride + bitmap.width] for row in range(bitmap.height)
+        )
+    header = f"P5\n{bitmap.width} {bitmap.height}\n255\n".encode()
+    bitmap.close()
+    page.close()
+    return header + pixels
+
+
+def _read(picture: bytes, *, languages: str, seconds: float) -> str:
+    """What Tesseract reads; empty where it fails or takes too long."""
+    command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH)]
+    try:
+        process = subprocess.Popen(  # noqa: S603  # the operator's command, no argument of a user
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+        )
+    except OSError as error:
+        logger.warning("Tesseract does not start: %s.", type(error).__name__)
+        return ""
+    with process:
+        try:
+            # It must not outlive a reader that is killed.
+            if hasattr(resource, "prlimit"):
+                limit = math.ceil(seconds) + 1
+                resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit))
+            text, _errors = process.communicate(picture, timeout=seconds)
+        except (subprocess.TimeoutExpired, OSError):
+            process.kill()
+            return ""
+    return text.decode(errors="replace") if process.returncode == 0 else ""

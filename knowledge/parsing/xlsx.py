@@ -1,0 +1,210 @@
+"""Spreadsheets (XLSX): sheets of questions and answers as pairs, other sheets as tables under the sheet's name.
+
+The archive has been checked (`knowledge.parsing.archive`). Cells are read one row after the other and counted, so a sheet that
+claims a million columns costs what it really holds. Formulas give the value that was saved with them. Hidden sheets, charts,
+pictures and comments are not read; a hidden sheet is noticed.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import openpyxl
+from django.conf import settings
+from django.utils.translation import gettext as _
+from openpyxl.cell.read_only import ReadOnlyCell
+
+# The rows as they stand in the file: the public way fills up every row to the columns that a single cell claims.
+from openpyxl.worksheet._reader import WorkSheetParser
+
+from knowledge.models import SourceType
+from knowledge.parsing.archive import MALFORMED, damaged
+from knowledge.parsing.base import (
+    Block,
+    Outline,
+    ParsedDocument,
+    clean_text,
+    one_line,
+    table_text,
+    unreadable,
+)
+from knowledge.parsing.rows import add_question_row, question_columns, some_notices
+
+#: Names that programs give to sheets say nothing.
+_DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)
+_DECIMALS = re.compile(r"[0#](?:\.(0+))?")
+#: What a number is shown with, where its format says so.
+_CURRENCIES = {"€": "€", "EUR": "€", "£": "£", "$": "$"}
+
+
+@dataclass(slots=True)
+class _Row:
+    line: int
+    cells: dict[int, str]
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What the whole workbook may hold; taken from as cells are read."""
+
+    filename: str
+    cells: int = 0
+    characters: int = 0
+
+    def take(self, cells: int, characters: int) -> None:
+        self.cells += cells
+        self.characters += characters
+        if self.cells > settings.MAX_WORKBOOK_CELLS:
+            raise unreadable(
+                f"{self.filename}: over {settings.MAX_WORKBOOK_CELLS} cells",
+                _("Ce classeur a trop de cellules : %(limit)d au plus.")
+                % {"limit": settings.MAX_WORKBOOK_CELLS},
+            )
+        if self.characters > settings.MAX_DOCUMENT_CHARACTERS:
+            raise unreadable(
+                f"{self.filename}: over {settings.MAX_DOCUMENT_CHARACTERS} characters",
+                _("Ce document est trop long : %(limit)d caractères au plus.")
+                % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
+            )
+
+
+@dataclass(slots=True)
+class _Result:
+    budget: _Budget
+    outline: Outline = field(default_factory=Outline)
+    notices: list[str] = field(default_factory=list)
+
+
+def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
+    result = _Result(_Budget(filename))
+    try:
+        workbook = openpyxl.load_workbook(
+            io.BytesIO(data), read_only=True, data_only=True, keep_links=False
+        )
+        title = workbook.properties.title or ""
+        for sheet in workbook.worksheets:
+            if sheet.sheet_state != "visible":
+                result.notices.append(
+                    _("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)}
+                )
+                continue
+            _read_sheet(one_line(sheet.title), list(_rows(sheet, result.budget)), result)
+    except MALFORMED as error:
+        raise damaged(filename, error) from error
+    result.outline.notices.extend(some_notices(result.notices))
+    return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
+
+
+def _rows(sheet: Any, budget: _Budget) -> Iterator[_Row]:
+    """The rows that hold something."""
+    book = sheet.parent
+    with sheet._get_source() as source:
+        parser = WorkSheetParser(
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=book._date_formats,
+            timedelta_formats=book._timedelta_formats,
+        )
+        for line, raw in parser.parse():
+            cells: dict[int, str] = {}
+            for cell in raw:
+                if text := _shown(ReadOnlyCell(sheet, **cell)):
+                    cells[cell["column"]] = text
+            budget.take(len(raw), sum(map(len, cells.values())))
+            if cells:
+                yield _Row(line, cells)
+
+
+def _shown(cell: ReadOnlyCell) -> str:
+    """A cell as people see it, near enough: dates without a midnight, percentages, currencies."""
+    match cell.value:
+        case None:
+            return ""
+        case bool() as value:
+            return str(value).upper()
+        case int() | float() as value:
+            return _number(value, cell.number_format or "")
+        case datetime() as value:
+            midnight = value.time() == time()
+            return value.date().isoformat() if midnight else value.isoformat(" ", "minutes")
+        case date() as value:
+            return value.isoformat()
+        case time() as value:
+            return value.isoformat("minutes")
+        case timedelta() as value:
+            return str(value)
+        case value:
+            if cell.data_type == "e":
+                return ""
+            return clean_text(str(value).replace("_x000D_", "")).strip()
+
+
+def _number(value: float, shape: str) -> str:
+    shape = shape.split(";")[0]
+    percent = "%" in re.sub(r'"[^"]*"|\\.', "", shape)
+    if percent:
+        value *= 100
+    decimals = _DECIMALS.findall(shape)
+    if decimals:
+        text = f"{value:.{max(map(len, decimals))}f}"
+    else:
+        text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    unit = next((sign for mark, sign in _CURRENCIES.items() if mark in shape), "")
+    return f"{text} %" if percent else f"{text} {unit}".strip()
+
+
+def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
+    if not rows:
+        return
+    outline = result.outline
+    outline.leave_sections()
+    outline.heading(2, "" if _DEFAULT_NAME.fullmatch(name) else name)
+    if columns := question_columns(_filled(rows[0], max(rows[0].cells))):
+        width = max(columns.values()) + 1
+        blocks: list[Block] = []
+        notices: list[str] = []
+        for row in rows[1:]:
+            add_question_row(row.line, _filled(row, width), columns, blocks, notices)
+        for block in blocks:
+            outline.category = block.category
+            outline.add(block.text, kind="qa", question=block.question)
+        outline.category = ""
+        result.notices.extend(f"{name}, {notice}" for notice in notices)
+        return
+    for region in _regions(rows):
+        _read_region(outline, region, result.budget)
+
+
+def _filled(row: _Row, width: int) -> list[str]:
+    """The first cells of a row, the empty ones too."""
+    return [row.cells.get(column, "") for column in range(1, width + 1)]
+
+
+def _regions(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Rows that touch each other: an empty row parts two tables."""
+    region: list[_Row] = []
+    for row in rows:
+        if region and row.line > region[-1].line + 1:
+            yield region
+            region = []
+        region.append(row)
+    yield region
+
+
+def _read_region(outline: Outline, region: Sequence[_Row], budget: _Budget) -> None:
+    """What stands alone in its row above a table announces it; the first full row is the table's header."""
+    start = 0
+    while start < len(region) and len(region[start].cells) == 1:
+        start += 1
+    outline.add("\n\n".join(next(iter(row.cells.values())) for row in region[:start]))
+    rows = region[start:]
+    used = sorted({column for row in rows for column in row.cells})
+    # Cells far apart from each other make a table of nearly nothing but empty ones.
+    budget.take(len(used) * len(rows), 0)
+    table = [[row.cells.get(column, "") for column in used] for row in rows]
+    outline.add(table_text(table), kind="table")

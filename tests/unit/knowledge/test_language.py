@@ -1,0 +1,35 @@
+"""The language of a document."""
+
+import pytest
+
+from knowledge.parsing.registry import parse_document
+from knowledge.reading.isolation import read_as_json, read_from_json, read_here
+from knowledge.reading.language import detect_language, language_of
+
+TEXTS = {
+    "fr": "La carte de lecteur coûte douze euros par an et se retire à l'accueil de la bibliothèque.",
+    "en": "The library card costs twelve euros a year and is handed out at the desk on the ground floor.",
+    "de": "Der Bibliotheksausweis kostet zwölf Euro im Jahr und wird am Empfang im Erdgeschoss ausgegeben.",
+    "es": "El carné de lector cuesta doce euros al año y se recoge en la recepción de la biblioteca.",
+}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_sentence_is_enough(code: str) -> None:
+    assert detect_language([TEXTS[code]]) == code
+
+
+@pytest.mark.parametrize("text", ["", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |"])
+def test_too_little_text_says_nothing(text: str) -> None:
+    assert detect_language([text]) == ""
+
+
+def test_long_document_is_judged_over_its_whole_length() -> None:
+    text = TEXTS["en"] + "\n\n" + "\n\n".join(f"{TEXTS['fr']} {n}." for n in range(300))
+    assert language_of(parse_document(text.encode(), filename="a.txt")) == "fr"
+
+
+def test_language_comes_through_the_pipe_of_the_reader() -> None:
+    read = read_here(TEXTS["en"].encode(), filename="a.txt")
+    assert read.language == "en"
+    assert read_from_json(read_as_json(read)) == read
