@@ -45,7 +45,12 @@ from chat.tracing import log_batch, log_model_call, log_tool_calls
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.execution import ToolCall, ToolResult, execute_calls
-from tools_registry.selection.base import SelectedTool, SelectionReason, select_tools
+from tools_registry.selection.base import (
+    SelectedTool,
+    SelectionReason,
+    effective_threshold,
+    select_tools,
+)
 from tools_registry.tool import ToolContext, ToolSpec
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -62,6 +67,7 @@ class Toolbox:
     selected: tuple[SelectedTool, ...]
     user_tags: frozenset[str]
     user_id: int | None
+    has_threshold: bool = False
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -69,8 +75,13 @@ class Toolbox:
 
     @property
     def fits_the_question(self) -> bool:
-        """Whether a tool was found for this question, at or above its threshold: the guard rail asks."""
-        return any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
+        """Whether a tool was found for this question, at or above its threshold: the guard rail asks.
+
+        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
+        """
+        return self.has_threshold and any(
+            tool.reason is SelectionReason.SIMILAR for tool in self.selected
+        )
 
     def describe(self) -> str:
         """For staff, in the trace."""
@@ -112,7 +123,9 @@ def choose_tools(
         else (),
         config=config,
     )
-    return Toolbox(tuple(selected), tags, user_id)
+    return Toolbox(
+        tuple(selected), tags, user_id, has_threshold=effective_threshold(config) is not None
+    )
 
 
 @dataclass(slots=True)

@@ -142,9 +142,7 @@ def select_tools(
         if similar == config.tool_top_k or (threshold is not None and found.score < threshold):
             break
         if found.spec.name not in chosen:
-            # Without a threshold a tool is only the nearest there is: it says nothing about the question.
-            reason = SelectionReason.ALL if threshold is None else SelectionReason.SIMILAR
-            chosen[found.spec.name] = SelectedTool(found.spec, found.score, reason)
+            chosen[found.spec.name] = SelectedTool(found.spec, found.score, SelectionReason.SIMILAR)
             similar += 1
     for name in recent:
         spec = candidates.named(name)

@@ -168,6 +168,8 @@ def _generate_titles(deployment: Deployment) -> None:
 
 async def _settle() -> None:
     """Wait for what goes on after an answer."""
-    tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith(("turn-", "settling-"))]
+    tasks = [
+        task for task in asyncio.all_tasks() if task.get_name().startswith(("turn-", "settling-"))
+    ]
     tasks = [task for task in tasks if task.get_name() != "turn-heartbeat"]
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,6 +17,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.bridges import in_database
+from agents.exceptions import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedReply
@@ -38,7 +39,9 @@ from chat.models import (
 from chat.protocol import Done, Tool
 from chat.rounds import operation_id_of
 from chat.thread import append_batch, load_thread
+from chat.tool_loop import Toolbox
 from chat.turn import TurnResult
+from faqs.models import CachedResponse
 from tests.factories import (
     make_agent,
     make_batch,
@@ -50,6 +53,8 @@ from tests.factories import (
 from tests.integration.chat.test_turn import FAR, KNOWN, Listener, ask, model, scripted
 from tests.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
+from tools_registry.selection.base import SelectedTool, SelectionReason
+from tools_registry.tool import registry
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 
@@ -614,7 +619,7 @@ class EventTests(LoopTestCase):
             spec = registry.get("clock")
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            toolbox = Toolbox((found,), frozenset(), None)
+            toolbox = Toolbox((found,), frozenset(), None, has_threshold=True)
             with mock.patch("chat.turn.choose_tools", return_value=toolbox), scripted(["10 h."]):
                 result, _listener = await self.ask(FAR)
                 prompt = model().calls[0].messages[-1].content
@@ -710,3 +715,25 @@ async def closed() -> None:
     used = language_model()
     assert isinstance(used, OpenAILanguageModel)
     await used.aclose()
+
+
+class EarlierToolsTests(LoopTestCase):
+    """What tools said in an earlier turn stays out of the memory, whatever became of that turn."""
+
+    async def test_answer_after_the_results_of_earlier_tools_is_not_learned(self) -> None:
+        await in_database(self.knobs, memory_learning="valid")
+        conversation = await in_database(make_conversation, self.deployment)
+        with self.story(asking(call("clock")), LLMUnavailableError("down")):
+            await self.ask(conversation=conversation)
+        with self.story(["À l'accueil [1]."]):
+            result, _listener = await self.ask(conversation=conversation)
+        learned = next(line for line in result.trace.lines if line["step"] == "learn")
+        assert learned["outcome"] == "not_kept"
+        assert not await CachedResponse.objects.aexists()
+
+    async def test_nearest_tool_of_an_unmeasured_model_opens_no_guard_rail(self) -> None:
+        with declared(clock):
+            spec = registry.get("clock")
+            assert spec is not None
+            found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
+            assert not Toolbox((found,), frozenset(), None).fits_the_question
