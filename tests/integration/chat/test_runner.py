@@ -20,8 +20,9 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Failure
 from chat.runner import NumberedEvent, Runner, TurnLog
 from chat.thread import save_exchange
+from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
-from tests.integration.chat.test_turn import KNOWN, NEAR, scripted
+from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, scripted
 
 
 async def start(runner: Runner, conversation: Conversation, question: str) -> uuid.UUID:
@@ -173,3 +174,28 @@ async def _settle() -> None:
     ]
     tasks = [task for task in tasks if task.get_name() != "turn-heartbeat"]
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class AfterwardsTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
+    async def test_what_a_turn_teaches_is_kept_when_the_server_stops(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await told(runner, await start(runner, conversation, FAR))
+        await asyncio.sleep(0)
+        await runner.drain()
+        assert await UnansweredQuestion.objects.acount() == 1
+
+    @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
+    async def test_deleted_conversation_leaves_no_question_behind(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await told(runner, await start(runner, conversation, FAR))
+        await asyncio.sleep(0)
+        await in_database(Conversation.objects.filter(pk=conversation.pk).delete)
+        await runner.drain()
+        assert not await UnansweredQuestion.objects.aexists()

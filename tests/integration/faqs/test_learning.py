@@ -16,10 +16,17 @@ from faqs.learning import (
     remember_answer,
     report_wrong,
 )
-from faqs.memory.entries import set_status
+from faqs.memory.entries import prune_expired, report_pair, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
-from tests.factories import make_deployment, make_lesson, make_library, recall, source_of
+from tests.factories import (
+    make_deployment,
+    make_entry,
+    make_lesson,
+    make_library,
+    recall,
+    source_of,
+)
 
 QUESTION = "Que se passe-t-il en cas de retard d'un livre ?"
 ANSWER = "Un retard bloque tout nouvel emprunt [1]."
@@ -216,3 +223,18 @@ def test_refusal_is_seen(answer: str) -> None:
 )
 def test_answer_that_says_no_is_no_refusal(answer: str) -> None:
     assert not is_refusal(answer)
+
+
+class PruneTests(TestCase):
+    def test_what_staff_set_aside_or_somebody_reported_outlives_its_age(self) -> None:
+        deployment = make_deployment()
+        old = timezone.now() - timedelta(days=400)
+        kept = make_entry(deployment, "Que coûte la carte ?", status=EntryStatus.OBSOLETE)
+        reported = make_entry(deployment, "Où est la gare ?")
+        report_pair(entry_id=reported.pk, question="Où est le parking ?")
+        gone = make_entry(deployment, "Quand ouvre la piscine ?")
+        CachedResponse.objects.update(confirmed_at=old)
+        assert prune_expired(deployment_id=deployment.pk, max_age_days=180) == 1
+        left = set(CachedResponse.objects.values_list("pk", flat=True))
+        assert left == {kept.pk, reported.pk}
+        assert gone.pk not in left
