@@ -21,10 +21,10 @@ from knowledge.search import Passage, SearchResult, Thresholds
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
-#: With a model behind the second key, only the nearest candidates are worth its call.
-VERIFIED_CANDIDATES = 3
 #: The same for an answer from the memory: the agent that the question was routed to (seed 000, section 1).
 MEMORY_MODEL = "memory_guard"
+#: With a model behind the second key, only the nearest candidates are worth its call.
+VERIFIED_CANDIDATES = 3
 
 Emit = Callable[[Event], Awaitable[None]]
 

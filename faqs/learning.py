@@ -1,16 +1,14 @@
-"""Learning: an answer that the model wrote becomes an entry of the memory, or does not.
+"""What the model wrote becomes an entry of the memory or does not; what persons validated is kept.
 
-Receives plain values from `chat`, never its models. Of seed 000, section 5: *caller = summary* is an answer that the
-model wrote from passages, *type = response* is one that was finished and shown. Nothing else teaches. A direct answer
-and a quotation hold nothing that is not in the documents already, cost no model call, and nobody has vouched for
-their choice of passages; a refusal answers nothing; an answer with a tool's result may be true for one person or one
-moment only, and nothing would tell when it no longer is.
+Receives plain values from `chat`, never its models. For the memory, of seed 000, section 5: *caller = summary* is an
+answer that the model wrote from passages, *type = response* is one that was finished and shown. Nothing else teaches.
+A direct answer and a quotation hold nothing that is not in the documents already, cost no model call, and nobody has
+vouched for their choice of passages; a refusal answers nothing; an answer with a tool's result may be true for one
+person or one moment only, and nothing would tell when it no longer is.
 
-Answers that a person validated: added by hand, learned from a message, changed, taken out of service.
-
-Each verb commits the row first and asks for its points after the commit (`faqs.indexing`), so an answer is kept
-whatever the state of the vector store. Learning from a message receives plain values and an identifier: this app
-knows nothing of conversations.
+A validated answer is added by hand, learned from a message, changed or taken out of service. Each verb commits the
+row first and asks for its points after the commit (`faqs.indexing`), so an answer is kept whatever the state of the
+vector store.
 """
 
 import re

@@ -16,7 +16,7 @@ from tools_registry.models import ToolUsage
 
 
 def record_selected(names: Iterable[str]) -> None:
-    """Count the tools that were offered for a question; called once a turn, by the loop."""
+    """Count the tools that were offered for a question; called once a turn, after its answer."""
     _add({name: {"selected": 1} for name in set(names)}, last="last_selected_at")
 
 
