@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.test import TestCase, override_settings
 
 from tests.factories import make_conversation, make_library, make_user
-from tools_registry.catalog import available_tools, user_tags
+from tools_registry.catalog import available_tools
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 
 
@@ -19,14 +19,9 @@ class BuiltinToolCase(TestCase):
         cache.clear()
 
     async def call(self, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
-        tags = user_tags(None)
-        tools = await sync_to_async(available_tools)(user_tags=tags, agent_id=None)
+        tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
         call = ToolCall("c", name, json.dumps(arguments))
-        return (
-            await execute_calls(
-                [call], tools=tools, user_tags=tags, context=context, approved={"c"}
-            )
-        )[0]
+        return (await execute_calls([call], tools=tools, context=context, approved={"c"}))[0]
 
 
 class BuiltinToolTests(BuiltinToolCase):
