@@ -56,7 +56,8 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """`is_new` is false when this client message already has its turn: follow it, do not answer twice."""
+    """`is_new` is false when this client message already has its turn: follow it, do not answer twice. `is_first`:
+    nothing was written to the conversation before, and nobody has named it."""
 
     turn_id: uuid.UUID
     conversation_id: uuid.UUID
@@ -154,7 +155,7 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    found = list(Conversation.objects.filter(pk=conversation_id).values_list("title", flat=True))
+    found = Conversation.objects.filter(pk=conversation_id).values_list("title", "version").first()
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     turn = Turn.objects.create(
@@ -162,7 +163,8 @@ def _claim(
         client_message_id=client_message_id,
         lease_expires_at=timezone.now() + lease,
     )
-    is_first, title = not found[0], found[0] or default_title(question)
+    named, version = found
+    is_first, title = not named and version == 0, named or default_title(question)
     Conversation.objects.filter(pk=conversation_id).update(
         title=title, version=F("version") + 1, updated_at=timezone.now()
     )

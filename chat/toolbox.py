@@ -41,6 +41,8 @@ class Toolbox:
     selected: tuple[SelectedTool, ...]
     user_id: int | None
     has_threshold: bool = False
+    #: The turn goes on after a pause: it has passed the guard rail, and its round is to be finished.
+    is_resumed: bool = False
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -52,8 +54,9 @@ class Toolbox:
 
         Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
         """
-        return self.has_threshold and any(
-            tool.reason is SelectionReason.SIMILAR for tool in self.selected
+        return self.is_resumed or (
+            self.has_threshold
+            and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
         )
 
     def describe(self) -> str:
@@ -73,7 +76,9 @@ def load_tool_ground(
     resumed_turn_id: uuid.UUID | None = None,
 ) -> ToolGround:
     """Read what the choice of tools needs. `user_id` is the owner's, `None` for a visitor."""
-    candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
+    candidates = ToolList()
+    if config.tools_enabled:
+        candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
     kept = offered_names(resumed_turn_id) if resumed_turn_id else None
     selector = tool_selector(config.tool_mode)
     if kept is not None or not candidates or not selector.ranks:
@@ -91,7 +96,7 @@ async def choose_tools(
     if ground.kept is not None:
         named = [ground.candidates.named(name) for name in ground.kept]
         tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
-        return Toolbox(tuple(tools), ground.user_id)
+        return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
     selector = tool_selector(config.tool_mode)
     if selector.is_immediate(ground.candidates):
         return _chosen(ground, config, vector, question)

@@ -292,7 +292,7 @@ def load_context(request: TurnRequest) -> TurnContext:
 
 def _tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
     """What tools are chosen from. A dry run has none: they may change things."""
-    if not config.tools_enabled or request.turn_id is None or request.conversation_id is None:
+    if request.turn_id is None or request.conversation_id is None:
         return None
     return load_tool_ground(
         config=config,
@@ -310,6 +310,9 @@ def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
     turn = Turn.objects.get(pk=request.turn_id)
     answer.llm_calls = turn.llm_calls
     answer.prompt_tokens, answer.completion_tokens = turn.prompt_tokens, turn.completion_tokens
+    answer.rounds, answer.is_personal = turn.rounds, turn.is_personal
+    # Whatever way the turn takes from here, the round that it waited for comes into the thread before its answer.
+    answer.has_open_round = True
     trace.lines[:0] = turn.trace
 
 
@@ -344,15 +347,17 @@ async def _choose_tools(
     question: str,
     trace: Trace,
 ) -> Toolbox | None:
-    """The tools that this turn may use; `None` where none is offered."""
-    if llm is None or not llm.supports_tools or not context.config.tools_enabled:
+    """The tools that this turn may use; `None` where none is offered, and it has no round to be finished."""
+    if llm is None or not llm.supports_tools:
+        return None
+    if not context.config.tools_enabled and not request.is_resumed:
         return None
     if context.tools is None:
         trace.step("tools", "dry_run")
         return None
     toolbox = await choose_tools(context.tools, context.config, vector=vector, question=question)
     trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
-    return toolbox if toolbox.selected else None
+    return toolbox if toolbox.selected or request.is_resumed else None
 
 
 async def _use_tools(

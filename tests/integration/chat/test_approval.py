@@ -5,16 +5,19 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.test import AsyncClient, TestCase
+from django.test import AsyncClient, TestCase, override_settings
 
 from agents.bridges import in_database
-from agents.models import Deployment
+from agents.models import Agent, Deployment
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.permissions import visitor_of
+from chat.runner import runner
 from tests.factories import make_conversation, make_library
 from tests.integration.chat.test_turn import model, scripted
 from tests.sockets import Socket
 from tests.tools import asking, call, declared
+from tools_registry.index import sync_index
+from tools_registry.models import ToolOverride, ToolUsage
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 ran: list[str] = []
@@ -141,8 +144,6 @@ class ApprovalTests(TestCase):
             shown = await client.get(f"/api/conversations/{conversation.pk}/messages/")
             turn = await Turn.objects.aget()
             assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
-            from chat.runner import runner
-
             runner._logs.clear()  # another process, or this one much later
             back = Socket(f"/ws/chat/{conversation.pk}/", client)
             await back.open()
@@ -151,6 +152,83 @@ class ApprovalTests(TestCase):
             await back.close()
         assert [f["type"] for f in frames] == ["meta", "tool", "done"]
         assert (frames[1]["toolCallId"], frames[2]["status"]) == ("a", "awaiting_approval")
+
+    async def resumed(self, *replies: Any, before: Any) -> tuple[list[dict[str, Any]], Turn]:
+        """A turn that is approved after `before` has changed something; its last frames and its row."""
+        with (
+            declared(book, needs_approval=True, is_personal=True),
+            scripted(asking(call("book", id="a", room="B2")), *replies),
+        ):
+            socket, _conversation, _frames = await self.paused(AsyncClient())
+            await in_database(before)
+            turn = await Turn.objects.aget()
+            await socket.send(type="approve", turnId=str(turn.pk), toolCallId="a")
+            frames = await socket.until_end()
+            await socket.close()
+            model().assert_exhausted()
+        await turn.arefresh_from_db()
+        return frames, turn
+
+    async def assert_closed(self) -> None:
+        """The round stands in the thread before the answer, its call neither run nor left open."""
+        stored = [m async for m in Message.objects.order_by("id")]
+        assert [m.role for m in stored] == ["user", "assistant", "tool", "assistant"]
+        assert (stored[2].tool_call_id, stored[2].success, ran) == ("a", False, [])
+
+    def switch_tools_off(self) -> None:
+        Agent.objects.filter(pk=self.deployment.agent_id).update(tools_enabled=False)
+
+    async def test_turn_whose_tools_were_switched_off_tells_the_model_and_answers(self) -> None:
+        frames, turn = await self.resumed(["Je ne peux pas."], before=self.switch_tools_off)
+        await self.assert_closed()
+        assert [f["status"] for f in frames if f["type"] == "tool"] == ["running", "failed"]
+        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Je ne peux pas.")
+        assert (turn.status, turn.rounds, turn.llm_calls) == (TurnStatus.DONE, 1, 2)
+
+    async def test_turn_whose_tool_is_gone_tells_the_model_and_answers(self) -> None:
+        def switch_off() -> None:
+            ToolOverride.objects.create(tool_name="book", is_active=False)
+
+        _frames, turn = await self.resumed(["Je ne peux pas."], before=switch_off)
+        await self.assert_closed()
+        assert (turn.status, turn.rounds) == (TurnStatus.DONE, 1)
+
+    async def test_turn_that_went_past_the_guard_rail_is_not_refused_when_it_goes_on(self) -> None:
+        def forget_the_documents() -> None:
+            Agent.objects.filter(pk=self.deployment.agent_id).update(guard_rail_threshold=1.0)
+
+        frames, turn = await self.resumed(["C’est fait."], before=forget_the_documents)
+        assert (frames[-1]["content"], ran) == ("C’est fait.", ["B2"])
+        assert turn.is_personal
+
+    async def test_turn_whose_model_is_gone_closes_its_round_before_it_quotes(self) -> None:
+        with (
+            declared(book, needs_approval=True, is_personal=True),
+            scripted(asking(call("book", id="a", room="B2"))),
+        ):
+            socket, _conversation, _frames = await self.paused(AsyncClient())
+            turn = await Turn.objects.aget()
+            with override_settings(LLMS={}):
+                await socket.send(type="approve", turnId=str(turn.pk), toolCallId="a")
+                assert (await socket.until_end())[-1]["answerSource"] == "extractive"
+            await socket.close()
+        await self.assert_closed()
+
+    async def test_tools_of_a_turn_that_pauses_count_as_chosen(self) -> None:
+        await in_database(
+            lambda: Agent.objects.filter(pk=self.deployment.agent_id).update(
+                tool_mode="local", tool_threshold=-1.0
+            )
+        )
+        with (
+            declared(book, needs_approval=True),
+            scripted(asking(call("book", id="a", room="B2"))),
+        ):
+            await in_database(sync_index)
+            socket, _conversation, _frames = await self.paused(AsyncClient())
+            await socket.close()
+            await asyncio.gather(*runner._settling)
+        assert (await ToolUsage.objects.aget(tool_name="book")).selected == 1
 
     async def test_nobody_decides_for_somebody_else(self) -> None:
         with (
