@@ -34,7 +34,7 @@ from tools_registry.exceptions import (
     UnknownToolError,
 )
 from tools_registry.schema import schema_problem
-from tools_registry.tool import Arguments, ToolSpec
+from tools_registry.tool import Arguments, NextStep, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 from tools_registry.usage import record_calls
 
@@ -171,6 +171,9 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     try:
         async with asyncio.timeout(seconds):
             value = await bridge(spec.invoke, arguments, context)
+            while isinstance(value, NextStep):
+                bridge = in_database if value.uses_database else in_thread
+                value = await bridge(value.run)
     except TimeoutError as error:
         breaker.failed()
         raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error

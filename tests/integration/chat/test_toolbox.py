@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.test import TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.bridges import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
 from chat.models import Message, Role
@@ -100,6 +100,26 @@ class CostTests(ToolboxCase):
         with mock.patch("chat.toolbox.in_database") as bridge:
             toolbox = self.choose(ground, deployment)
         assert not bridge.called
+        assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
+
+    @override_settings(
+        VECTOR_STORES={
+            "default": {
+                "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
+                "OPTIONS": {"url": ":memory:"},
+            }
+        }
+    )
+    def test_store_on_the_network_is_not_asked_on_the_bridge_of_the_database(self) -> None:
+        deployment = make_deployment(make_agent(tool_mode="external", tool_top_k=1))
+        sync_index(external=True)
+        ground = self.ground(deployment)
+        with (
+            mock.patch("chat.toolbox.in_database") as database,
+            mock.patch("chat.toolbox.in_thread", side_effect=in_thread) as thread,
+        ):
+            toolbox = self.choose(ground, deployment)
+        assert (database.called, thread.called) == (False, True)
         assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
 
     def test_index_that_changed_since_is_read_across_the_bridge(self) -> None:

@@ -4,7 +4,9 @@ import asyncio
 import json
 import threading
 import time
+from functools import partial
 from typing import Any
+from unittest import mock
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
@@ -15,7 +17,7 @@ from tools_registry.breaker import breakers
 from tools_registry.exceptions import ToolFailedError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, ToolUsage
-from tools_registry.tool import ToolSpec
+from tools_registry.tool import NextStep, ToolSpec
 
 SCHEMA = {
     "type": "object",
@@ -148,6 +150,35 @@ class OutcomeTests(ExecutionCase):
 
         assert result.error == "tool_timeout"
         assert took < 2
+
+    async def test_next_steps_cross_the_bridge_that_they_name(self) -> None:
+        crossed: list[str] = []
+
+        async def noted(name: str, step: Any, *args: Any, **kwargs: Any) -> Any:
+            crossed.append(name)
+            return step(*args, **kwargs)
+
+        last = NextStep(lambda: "done", uses_database=True)
+        spec = make_tool("stepwise", invoke=lambda _a, _c: NextStep(lambda: last))
+        with (
+            mock.patch("tools_registry.execution.record_calls"),
+            mock.patch("tools_registry.execution.in_thread", partial(noted, "thread")),
+            mock.patch("tools_registry.execution.in_database", partial(noted, "database")),
+            mock.patch("tools_registry.execution.permitted_now", return_value={"stepwise"}),
+        ):
+            result = await self.run_one(spec)
+
+        assert (result.success, result.content) == (True, '"done"')
+        assert crossed == ["database", "thread", "thread", "database", "database"]
+
+    async def test_steps_share_the_time_of_their_tool(self) -> None:
+        def again() -> NextStep:
+            time.sleep(0.02)
+            return NextStep(again)
+
+        spec = make_tool("endless", invoke=lambda _a, _c: again(), timeout_seconds=0.1)
+
+        assert (await self.run_one(spec)).error == "tool_timeout"
 
     async def test_result_without_json_form_is_a_failure(self) -> None:
         result = await self.run_one(make_tool("odd", invoke=lambda _a, _c: object()))
