@@ -261,8 +261,13 @@ DENIED = "denied"
 
 def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
     """The calls of a turn that wait for a person."""
+    return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
+
+
+def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
+    """The calls of a turn that ask for a person's approval, or asked for it, in order."""
     rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
-    return [call for row in rows for call in PlannedRound.of(row).pending_approval]
+    return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]
 
 
 def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
