@@ -130,13 +130,14 @@ class Runner:
         decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
         if decided is None:
             return None
-        deployment_id, claimed, meta = decided
+        deployment_id, user_id, claimed, meta = decided
         request = TurnRequest(
             deployment_id=deployment_id,
             question=meta.question,
             language=language,
             turn_id=turn.pk,
             conversation_id=turn.conversation_id,
+            user_id=user_id,
             is_resumed=True,
         )
         self._launch(request, claimed, meta)
@@ -277,6 +278,7 @@ def _claim(
         language=language,
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
+        user_id=conversation.user_id,
         is_first=claimed.is_first,
     )
     try:
@@ -344,12 +346,13 @@ def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
 
 def _decided(
     turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
-) -> tuple[int, ClaimedTurn, Meta] | None:
-    """Store a decision; after the last one, what the turn needs to go on."""
+) -> tuple[int, int | None, ClaimedTurn, Meta] | None:
+    """Store a decision; after the last one, what the turn needs to go on: deployment, user, and how it is announced."""
     if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
         return None
-    deployment_id = Conversation.objects.values_list("deployment_id", flat=True).get(turns=turn_id)
-    return deployment_id, *_stored_meta(turn_id)
+    of_conversation = Conversation.objects.values_list("deployment_id", "user_id")
+    deployment_id, user_id = of_conversation.get(turns=turn_id)
+    return deployment_id, user_id, *_stored_meta(turn_id)
 
 
 def _stored_end(turn: Turn, answer: Message | None) -> Event:

@@ -45,7 +45,7 @@ _next_version = {
     "updated_at": parameter(Conversation, "updated_at", name="now"),
 }
 
-TITLE = PreparedSelect(lambda: _conversation().order_by().values_list("title"))
+HEAD = PreparedSelect(lambda: _conversation().order_by().values_list("title", "version"))
 NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
 NAME_CONVERSATION = PreparedUpdate(
     _conversation, {**_next_version, "title": parameter(Conversation, "title")}

@@ -57,7 +57,8 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """`is_new` is false when this client message already has its turn: follow it, do not answer twice."""
+    """`is_new` is false when this client message already has its turn: follow it, do not answer twice. `is_first`:
+    nothing was written to the conversation before, and nobody has named it."""
 
     turn_id: uuid.UUID
     conversation_id: uuid.UUID
@@ -155,7 +156,7 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    found = statements.TITLE.rows(conversation_id=conversation_id)
+    found = statements.HEAD.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     now = timezone.now()
@@ -166,8 +167,8 @@ def _claim(
             lease_expires_at=now + lease,
         )
     )
-    ((stored_title,),) = found
-    is_first, title = not stored_title, stored_title or default_title(question)
+    ((named, version),) = found
+    is_first, title = not named and version == 0, named or default_title(question)
     statements.NAME_CONVERSATION.run(conversation_id=conversation_id, title=title, now=now)
     statements.INSERT_MESSAGE.run(
         Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)

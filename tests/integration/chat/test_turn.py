@@ -80,6 +80,7 @@ async def ask(
         language="fr",
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
+        user_id=conversation.user_id,
         is_first=claimed.is_first,
     )
     result = await run_turn(request, listener)

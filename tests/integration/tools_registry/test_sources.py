@@ -46,9 +46,7 @@ class SourceCase(TestCase):
 
     async def call(self, tools: ToolList, name: str, **arguments: Any) -> ToolResult:
         call = ToolCall("c", name, json.dumps(arguments))
-        return (await execute_calls([call], tools=tools, user_tags=VISITOR, context=ToolContext()))[
-            0
-        ]
+        return (await execute_calls([call], tools=tools, context=ToolContext()))[0]
 
 
 @override_settings(MCP_STDIO_SERVERS=STDIO)
@@ -111,7 +109,7 @@ class McpStdioTests(SourceCase):
             ToolCall("slow", "lib_sleep", '{"seconds": 0.5}'),
             ToolCall("fast", "lib_count_books", '{"shelf": "a"}'),
         ]
-        results = await execute_calls(calls, tools=tools, user_tags=VISITOR, context=ToolContext())
+        results = await execute_calls(calls, tools=tools, context=ToolContext())
 
         assert [result.success for result in results] == [True, True]
 
@@ -397,7 +395,6 @@ class OpenApiTests(SourceCase):
             await execute_calls(
                 [call],
                 tools=self.tools,
-                user_tags=VISITOR,
                 context=ToolContext(),
                 approved={"c"},
             )
