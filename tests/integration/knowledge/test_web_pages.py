@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
+from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
@@ -30,6 +31,7 @@ from knowledge.indexing.jobs import (
 from knowledge.indexing.refresh import add_source
 from knowledge.models import (
     BuildStatus,
+    Document,
     DocumentStatus,
     IndexBuild,
     PageState,
@@ -38,6 +40,12 @@ from knowledge.models import (
     WebSource,
 )
 from knowledge.search import confirm_passages, search
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    superuser_client,
+)
 from tests.factories import make_agent
 from tests.web_site import Answer, Site, web_site
 
@@ -494,3 +502,82 @@ class CommandTests(TestCase):
         (failed,) = json.loads(out.getvalue())["failed"]
         assert failed["item"] == "http://127.0.0.1:9/"
         assert "not among the allowed" in failed["reason"]
+
+
+class AdminTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.client = superuser_client()
+
+    def add(self, url: str) -> Any:
+        fields = {"agent": self.agent.pk, "url": url, "is_active": "on"}
+        return self.client.post(admin_url(WebSource, "add"), fields)
+
+    def test_address_that_staff_add_is_normalised_known_and_queued(self) -> None:
+        with mock.patch.object(jobs, "nudge"):
+            assert self.add("HTTPS://Example.org/sitemap.xml").status_code == 302
+        source = WebSource.objects.get()
+        assert (source.url, source.kind) == ("https://example.org/sitemap.xml", "sitemap")
+        assert source.builds.get().status == BuildStatus.QUEUED
+
+    def test_what_is_no_address_of_the_web_is_refused_by_the_form(self) -> None:
+        for url in ("ftp://a.example/", "https://u:p@a.example/", "a.example"):
+            response = self.add(url)
+            assert response.status_code == 200
+            assert "url" in response.context["adminform"].form.errors
+        assert not WebSource.objects.exists()
+
+    def test_state_of_pages_is_shown_beside_their_address_and_filtered(self) -> None:
+        with site_of(a=page("la carte"), b=page("le tarif")) as site:
+            site.pages["/sitemap.xml"] = sitemap(site, "/a", "/b")
+            source = add_source(agent=self.agent, address=site.url("/sitemap.xml"))
+            refresh(source)
+            site.pages["/sitemap.xml"] = sitemap(site, "/a")
+            refresh(source)
+            pages = {row.document.name[-1]: row.document for row in source.pages.all()}
+            change = self.client.get(admin_url(Document, "change", pages["b"].pk)).content.decode()
+            assert f'href="{site.url("/b")}"' in change
+            assert 'rel="noopener noreferrer nofollow"' in change
+            assert 'name="replacement"' not in change
+        left = self.client.get(admin_url(Document, "changelist", page__state__in="gone,left"))
+        assert [row.pk for row in left.context["cl"].queryset] == [pages["b"].pk]
+        for view in (
+            admin_url(WebSource, "changelist"),
+            admin_url(WebSource, "change", source.pk),
+            admin_url(WebSource, "add"),
+            admin_url(IndexBuild, "changelist"),
+            admin_url(IndexBuild, "change", source.builds.latest("pk").pk),
+            admin_url(Document, "changelist"),
+        ):
+            assert self.client.get(view).status_code == 200, view
+
+    def test_document_that_staff_disable_answers_no_more_and_again_when_enabled(self) -> None:
+        with site_of(a=page("la carte")) as site:
+            refresh(add_source(agent=self.agent, address=site.url("/a")))
+        document = self.agent.documents.get()
+        address = admin_url(Document, "change", document.pk)
+        self.client.post(address, {"category": ""})
+        document.refresh_from_db()
+        assert not document.enabled
+        assert found(self.agent, "Combien coûte la carte ?") == []
+        self.client.post(address, {"category": "", "enabled": "on"})
+        assert found(self.agent, "Combien coûte la carte ?")
+
+    def test_reading_again_is_one_action_and_needs_the_right_to_change(self) -> None:
+        source = add_source(agent=self.agent, address="http://example.org/a")
+        fields = {"action": "read_again", "_selected_action": [source.pk]}
+        with mock.patch.object(jobs, "nudge"):
+            self.client.post(admin_url(WebSource, "changelist"), fields)
+        assert source.builds.count() == 1
+        assert client_of(make_staff()).get(admin_url(WebSource, "changelist")).status_code == 403
+
+    def test_lists_take_as_many_queries_for_ten_rows_as_for_one(self) -> None:
+        def make() -> None:
+            add_source(
+                agent=make_agent(), address=f"http://example.org/{WebSource.objects.count()}"
+            )
+
+        one, ten = queries_with_one_and_ten_rows(
+            self.client, admin_url(WebSource, "changelist"), make
+        )
+        assert one == ten
