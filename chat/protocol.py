@@ -6,7 +6,7 @@ so that a reader who lost the connection asks for what comes after the last id i
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}]
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], and url of a page
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title
     error    code, message, retryable          (the last event of a turn that failed)
@@ -41,6 +41,8 @@ class Source:
     question: str
     score: float
     text: str
+    #: The page it comes from, where it comes from one.
+    url: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +54,7 @@ class Source:
             "question": self.question,
             "score": round(self.score, 4),
             "text": self.text,
+            **({"url": self.url} if self.url else {}),
         }
 
 

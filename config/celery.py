@@ -60,11 +60,12 @@ def _reap() -> None:
     from chat.thread import interrupt_stale_turns
     from faqs.indexing import reap_learned
     from faqs.unanswered import tidy_unanswered
-    from knowledge.indexing.jobs import reap_builds
+    from knowledge.indexing.jobs import enqueue_due_refreshes, reap_builds
 
     close_old_connections()
     try:
         reap_builds()
+        enqueue_due_refreshes()
         interrupt_stale_turns()
         reap_learned()
         tidy_unanswered()

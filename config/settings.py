@@ -294,6 +294,27 @@ OCR_PAGE_SECONDS = env.float("OCR_PAGE_SECONDS", default=60.0)
 #: Less than `PARSE_TIMEOUT_SECONDS`, so that a long scan gives the pages that were read in time.
 OCR_DOCUMENT_SECONDS = env.float("OCR_DOCUMENT_SECONDS", default=240.0)
 
+# --- Pages of the web ------------------------------------------------------------------------------------------------
+
+#: Hosts (with their port if it is not the usual one) that may be fetched although their address is internal: an intranet.
+URL_INTERNAL_HOSTS = env.list("URL_INTERNAL_HOSTS", default=[])
+URL_PORTS = env.list("URL_PORTS", cast=int, default=[80, 443])
+#: Certificates to trust beside the usual ones, for an intranet with an authority of its own.
+URL_CA_FILE = env.str("URL_CA_FILE", default="")
+#: Each wait for a site, and one page with all its redirects.
+URL_TIMEOUT_SECONDS = env.float("URL_TIMEOUT_SECONDS", default=15.0)
+URL_TOTAL_SECONDS = env.float("URL_TOTAL_SECONDS", default=120.0)
+URL_MAX_REDIRECTS = env.int("URL_MAX_REDIRECTS", default=5)
+#: Between two requests of one process to one host.
+URL_HOST_PAUSE_SECONDS = env.float("URL_HOST_PAUSE_SECONDS", default=1.0)
+#: Its first word, up to the slash, is the name that robots.txt knows us by.
+URL_USER_AGENT = env.str("URL_USER_AGENT", default="Repondant/1.0")
+#: Whether pages that only a sitemap names are left out where robots.txt says so.
+URL_OBEY_ROBOTS = env.bool("URL_OBEY_ROBOTS", default=True)
+SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
+#: Sitemaps that an index of sitemaps may name.
+SITEMAP_MAX_FILES = env.int("SITEMAP_MAX_FILES", default=50)
+
 # --- Validated answers: bounds ---------------------------------------------------------------------------------------
 
 #: A validated answer whose points could not be written is tried again, at the latest after this time.

@@ -23,7 +23,7 @@ from agents.models import Agent, IndexingMethod, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
-from knowledge.models import Chunk, Document, UnitsOrigin
+from knowledge.models import Chunk, Document, UnitsOrigin, page_address
 from knowledge.payloads import Passage as Passage
 from knowledge.payloads import PointType, passage_from_hit, searched_filter
 from knowledge.vectors.base import Together, vector_store
@@ -230,7 +230,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
 
     Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
     """
-    by_id, by_rank = _existing_chunks(result.hits, agent_id)
+    by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     standing = {
         passage.point_id: passage
@@ -246,12 +246,21 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
         if hit.document_id is None:
             kept.append(hit)
         elif chunk_id in by_id:
-            kept.append(replace(hit, chunk_id=chunk_id, has_questions=by_id[chunk_id]))
+            kept.append(
+                replace(
+                    hit,
+                    chunk_id=chunk_id,
+                    has_questions=by_id[chunk_id],
+                    url=addresses[chunk_id],
+                )
+            )
     return SearchResult(hits=tuple(kept))
 
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
-    return chunks.order_by().values_list("pk", "document_id", "index", "units_origin")
+    return chunks.order_by().values_list(
+        "pk", "document_id", "index", "units_origin", "document__name"
+    )
 
 
 _SERVED_CHUNKS = PreparedSelectIn(
@@ -266,8 +275,11 @@ _SERVED_CHUNKS = PreparedSelectIn(
 
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
-) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), each in one query."""
+) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, str]]:
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are.
+
+    One query of each.
+    """
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
@@ -280,6 +292,9 @@ def _existing_chunks(
             )
         )
     has_questions: dict[int | None, bool] = {
-        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows
+        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, _ in rows
     }
-    return has_questions, {(document, rank): pk for pk, document, rank, _ in rows}
+    by_rank: dict[tuple[int | None, int | None], int] = {
+        (document, rank): pk for pk, document, rank, *_ in rows
+    }
+    return has_questions, by_rank, {pk: page_address(name) for pk, *_, name in rows}
