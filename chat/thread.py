@@ -20,11 +20,13 @@ from django.utils.translation import gettext as _
 from agents.llm.base import PromptMessage
 from agents.transactions import short_write
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
+from chat.event_log import event_logs
 from chat.exceptions import (
     ConversationNotFoundError,
     InvalidToolMessageError,
     IsolationError,
     ThreadConflictError,
+    TurnNotLastError,
     TurnRunningError,
 )
 from chat.models import (
@@ -63,6 +65,7 @@ class ClaimedTurn:
     title: str
     is_new: bool
     is_first: bool
+    run: int = 0
 
 
 @dataclass(slots=True)
@@ -193,16 +196,92 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
     """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation.
 
-    What such a turn had found out is brought into its thread now, before anything else is said there.
+    The text that such a turn had told is kept where its log is (`EventLogs.partial_answer`), and what it had found out
+    is brought into its thread, before anything else is said there.
     """
-    now = timezone.now()
-    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=timezone.now())
     if conversation_id is not None:
         stale = stale.filter(conversation=conversation_id)
-    count = stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    count = sum(_interrupt(*found) for found in stale.values_list("pk", "conversation", "run"))
     if count:
         _apply_abandoned_rounds(conversation_id)
     return count
+
+
+def _interrupt(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int) -> bool:
+    """Interrupt one turn, unless its process came back meanwhile."""
+    partial = event_logs().partial_answer(turn_id, run=run)
+    now = timezone.now()
+    stale = Turn.objects.filter(
+        pk=turn_id, run=run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
+    )
+    with short_write():
+        if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
+            return False
+        if partial is not None and partial.text:
+            Conversation.objects.filter(pk=conversation_id).update(version=F("version") + 1)
+            Message.objects.create(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=partial.text,
+                sources=list(partial.sources),
+            )
+    return True
+
+
+def reopen_turn(turn_id: uuid.UUID) -> bool:
+    """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
+
+    Its partial answer goes: there is one answer to a question. What its tools found out stays, and none runs twice.
+    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    """
+    turn = Turn.objects.get(pk=turn_id)
+    interrupt_stale_turns(turn.conversation_id)
+    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
+    ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
+    try:
+        with short_write():
+            reopened = ended.update(
+                status=TurnStatus.RUNNING,
+                run=F("run") + 1,
+                lease_expires_at=timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS),
+                stop_requested_at=None,
+                finished_at=None,
+                error_code="",
+            )
+            if not reopened:
+                return False
+            if later.exists():
+                raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
+            messages = Message.objects.for_conversation(turn.conversation_id).exchanges()
+            messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
+    except IntegrityError as error:
+        raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
+    return True
+
+
+def request_stop(conversation_id: uuid.UUID) -> bool:
+    """Ask whichever process runs the conversation's turn to stop it; `False` where none runs."""
+    interrupt_stale_turns(conversation_id)
+    running = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.RUNNING)
+    with short_write():
+        return bool(running.update(stop_requested_at=timezone.now()))
+
+
+def stopped_turns(turn_ids: Sequence[uuid.UUID]) -> list[uuid.UUID]:
+    """Those of these turns that their owner wants stopped, or has deleted with their conversation."""
+    wanted = Turn.objects.filter(pk__in=turn_ids, stop_requested_at=None)
+    kept = set(wanted.values_list("pk", flat=True))
+    return [turn_id for turn_id in turn_ids if turn_id not in kept]
+
+
+def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that a living process runs, with the run that it is."""
+    running = Turn.objects.filter(
+        pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
+    )
+    return dict(running.values_list("pk", "run"))
 
 
 def _drop_paused_turn(conversation_id: uuid.UUID) -> int:

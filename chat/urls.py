@@ -25,4 +25,6 @@ urlpatterns = [
     ),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
+    path("api/rag/turns/<uuid:turn_id>/retry", api.retry_turn, name="turn-retry"),
+    path("api/rag/turns/<uuid:turn_id>/stop", api.stop_turn, name="turn-stop"),
 ]

@@ -143,7 +143,7 @@ class ApprovalTests(TestCase):
             assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
             from chat.runner import runner
 
-            runner._logs.clear()  # another process, or this one much later
+            runner._logs._held.clear()  # another process, or this one much later
             back = Socket(f"/ws/chat/{conversation.pk}/", client)
             await back.open()
             await back.send(type="resume", turnId=str(turn.pk), lastEventId=0)
