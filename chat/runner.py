@@ -37,7 +37,7 @@ from chat.thread import (
     reopen_turn,
     request_stop,
     running_turns,
-    stopped_turns,
+    wanted_turns,
 )
 from chat.titles import write_title
 from chat.tool_loop import awaiting
@@ -125,6 +125,7 @@ class Runner:
             turn_id=turn.pk,
             conversation_id=turn.conversation_id,
             is_resumed=True,
+            run=claimed.run,
         )
         self._launch(request, claimed, meta)
         return turn.pk
@@ -148,6 +149,7 @@ class Runner:
             language=language,
             turn_id=turn.pk,
             conversation_id=turn.conversation_id,
+            run=claimed.run,
         )
         self._launch(request, claimed, meta)
         return turn.pk
@@ -295,13 +297,22 @@ class Runner:
                 if loop.time() >= renewal:
                     await in_database(renew_turns, turn_ids)
                     renewal = loop.time() + lease
-                stopped = await in_database(stopped_turns, turn_ids)
+                wanted = await in_database(wanted_turns, turn_ids)
             except DatabaseError:
                 logger.exception("The leases of %d turns could not be renewed.", len(turn_ids))
                 continue
-            for turn_id in stopped:
-                if (task := self._tasks.get(turn_id)) is not None:
-                    task.cancel()
+            for turn_id in turn_ids:
+                self._end_unwanted(turn_id, wanted.get(turn_id))
+
+    def _end_unwanted(self, turn_id: uuid.UUID, run: int | None) -> None:
+        """Stop a turn that is not to go on here: stopped or deleted elsewhere, or taken for dead and run again."""
+        task, log = self._tasks.get(turn_id), self._logs.held(turn_id)
+        if task is None or log is None or log.run == run:
+            return
+        if run is not None:
+            logger.warning("turn was taken over by another process round_id=%s", turn_id)
+            log.lose()
+        task.cancel()
 
     async def _run(self, request: TurnRequest, log: TurnLog) -> None:
         async def emit(event: Event) -> None:

@@ -257,11 +257,16 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 return False
             if later.exists():
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
-            messages = Message.objects.for_conversation(turn.conversation_id).exchanges()
-            messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
+            _drop_answer(turn.conversation_id, turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
+
+
+def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """There is one answer to a question: the text that was kept of an interrupted run makes room for it."""
+    messages = Message.objects.for_conversation(conversation_id).exchanges()
+    messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
 
 
 def request_stop(conversation_id: uuid.UUID) -> bool:
@@ -272,11 +277,10 @@ def request_stop(conversation_id: uuid.UUID) -> bool:
         return bool(running.update(stop_requested_at=timezone.now()))
 
 
-def stopped_turns(turn_ids: Sequence[uuid.UUID]) -> list[uuid.UUID]:
-    """Those of these turns that their owner wants stopped, or has deleted with their conversation."""
+def wanted_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that their owner has neither stopped nor deleted, with the run that they are at."""
     wanted = Turn.objects.filter(pk__in=turn_ids, stop_requested_at=None)
-    kept = set(wanted.values_list("pk", flat=True))
-    return [turn_id for turn_id in turn_ids if turn_id not in kept]
+    return dict(wanted.values_list("pk", "run"))
 
 
 def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
@@ -577,34 +581,36 @@ def save_exchange(
     status: TurnStatus,
     trace: list[dict[str, Any]],
     error_code: str = "",
+    run: int = 0,
 ) -> int | None:
-    """End a turn with its answer; returns the message's id, `None` where there is no text to keep.
+    """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
-    A turn that was taken for dead (its lease ran out) and ends after all keeps its answer. Raises
-    `ConversationNotFoundError` where the turn was deleted meanwhile.
+    A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
+    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
     """
+    ending: dict[str, object] = {
+        "status": status,
+        "answer_source": answer.source,
+        "model": answer.model,
+        "score": answer.score,
+        "best_score": answer.best_score,
+        "llm_calls": answer.llm_calls,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "rounds": answer.rounds,
+        "efficiency": answer.efficiency,
+        "stop_reason": answer.stop_reason,
+        "is_personal": answer.is_personal,
+        "trace": trace,
+        "error_code": error_code,
+        "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
+    }
+    this_run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": run}
     with short_write():
-        updated = statements.END_TURN.run(
-            turn_id=turn_id,
-            conversation_id=conversation_id,
-            status=status,
-            answer_source=answer.source,
-            model=answer.model,
-            score=answer.score,
-            best_score=answer.best_score,
-            llm_calls=answer.llm_calls,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            rounds=answer.rounds,
-            efficiency=answer.efficiency,
-            stop_reason=answer.stop_reason,
-            is_personal=answer.is_personal,
-            trace=trace,
-            error_code=error_code,
-            finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
-        )
-        if not updated:
-            raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+        if not statements.END_TURN.run(**this_run, **ending):
+            if not statements.END_LATE_TURN.run(**this_run, **ending):
+                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+            _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
         statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())

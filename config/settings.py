@@ -119,20 +119,13 @@ CONFIG_CACHE_SECONDS = 1.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 
-# --- Redis: cache and channel layer ----------------------------------------------------------------------------------
+# --- Redis: cache and running answers --------------------------------------------------------------------------------
 
 REDIS_URL = env.str("REDIS_URL", default="")
 
 if REDIS_URL:
     CACHES = {
         "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
-    }
-    CHANNEL_LAYERS = {
-        "default": {
-            "BACKEND": "channels_redis.core.RedisChannelLayer",
-            # An idle socket dies after five seconds unless its read timeout is off.
-            "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
-        }
     }
     EVENT_LOGS: dict[str, dict[str, object]] = {
         "default": {
@@ -143,7 +136,6 @@ if REDIS_URL:
 else:
     EVENT_LOGS = {"default": {"BACKEND": "chat.event_log.MemoryEventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
 
