@@ -1,6 +1,6 @@
 """Events and frames of a streamed turn, and their wire names.
 
-Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that counts from 1 within its turn,
+Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
 so that a reader who lost the connection asks for what comes after the last id it saw. This file and
 `chat.serializers` are the only two that know wire names.
 
@@ -12,8 +12,9 @@ so that a reader who lost the connection asks for what comes after the last id i
     error    code, message, retryable          (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
-`{"type": "resume", "turnId", "lastEventId"}`, and for a tool that awaits its approval
-`{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn whose calls are all decided goes on, under its own id.
+`{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
+a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn that is retried, or whose calls
+are all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
 """
 
 import json
@@ -190,6 +191,13 @@ class ResumeFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryFrame:
+    """Run an interrupted or failed turn again."""
+
+    turn_id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionFrame:
     """A person's answer to a tool that asks for approval."""
 
@@ -198,7 +206,7 @@ class DecisionFrame:
     is_approved: bool
 
 
-Frame = AskFrame | StopFrame | ResumeFrame | DecisionFrame
+Frame = AskFrame | StopFrame | ResumeFrame | RetryFrame | DecisionFrame
 
 
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
@@ -243,6 +251,8 @@ def parse_frame(text: str) -> Frame:
                 turn_id=valid_uuid("turnId", data.get("turnId")),
                 last_event_id=valid_event_id(data.get("lastEventId", 0)),
             )
+        case "retry":
+            return RetryFrame(turn_id=valid_uuid("turnId", data.get("turnId")))
         case "approve" | "deny" as decision:
             return DecisionFrame(
                 turn_id=valid_uuid("turnId", data.get("turnId")),
@@ -252,7 +262,7 @@ def parse_frame(text: str) -> Frame:
     raise InvalidMessageError(
         "unknown frame type",
         public_message=_(
-            "« type » doit être « ask », « stop », « resume », « approve » ou « deny »."
+            "« type » doit être « ask », « stop », « resume », « retry », « approve » ou « deny »."
         ),
     )
 

@@ -13,7 +13,7 @@ from typing import Self
 
 from django.conf import settings
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from agents.llm.base import RequestedCall
@@ -297,4 +297,6 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
             return False
         paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
         lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
-        return bool(paused.update(status=TurnStatus.RUNNING, lease_expires_at=lease))
+        return bool(
+            paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease)
+        )

@@ -31,12 +31,13 @@ def _conversation() -> QuerySet[Conversation, Any]:
     return Conversation.objects.filter(pk=parameter(Conversation, "id", name="conversation_id"))
 
 
-def _open_turn() -> QuerySet[Turn, Any]:
-    """One that may still end: running, or taken for dead."""
+def _turn(status: TurnStatus) -> QuerySet[Turn, Any]:
+    """This run of a turn, while the turn has that status."""
     return Turn.objects.filter(
         pk=parameter(Turn, "id", name="turn_id"),
         conversation=parameter(Turn, "conversation", name="conversation_id"),
-        status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
+        run=parameter(Turn, "run"),
+        status=status,
     )
 
 
@@ -51,5 +52,8 @@ NAME_CONVERSATION = PreparedUpdate(
     _conversation, {**_next_version, "title": parameter(Conversation, "title")}
 )
 INSERT_TURN = PreparedInsert(Turn)
-END_TURN = PreparedUpdate(_open_turn, {name: parameter(Turn, name) for name in ENDING})
+_ending = {name: parameter(Turn, name) for name in ENDING}
+END_TURN = PreparedUpdate(lambda: _turn(TurnStatus.RUNNING), _ending)
+#: One that was taken for dead, and ends after all.
+END_LATE_TURN = PreparedUpdate(lambda: _turn(TurnStatus.INTERRUPTED), _ending)
 INSERT_MESSAGE = PreparedInsert(Message)

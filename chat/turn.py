@@ -103,8 +103,9 @@ class TurnContext:
 class TurnRequest:
     """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing.
 
-    `user_id`: who asks, `None` for a visitor. `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned. `context`: what
-    `load_context` gives, where whoever claimed the turn has read it in the same step.
+    `user_id`: who asks, `None` for a visitor. `is_resumed`: the turn waited for a person's approval and goes on with
+    the round that it planned. `context`: what `load_context` gives, where whoever claimed the turn has read it in the
+    same step. `run`: how often it was begun again.
     """
 
     deployment_id: int
@@ -116,6 +117,7 @@ class TurnRequest:
     is_first: bool = False
     is_resumed: bool = False
     context: TurnContext | None = None
+    run: int = 0
 
 
 @dataclass(slots=True)
@@ -444,7 +446,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if request.turn_id is not None and request.conversation_id is not None:
         result.trace.step("save", result.status.value)
         try:
-            message_id = await _save(request.turn_id, request.conversation_id, result)
+            message_id = await _save(request.turn_id, request.conversation_id, request.run, result)
         except ConversationNotFoundError as error:
             # Stopped because its conversation was deleted: nothing is left to be saved in.
             if result.status is not TurnStatus.INTERRUPTED:
@@ -481,7 +483,9 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     )
 
 
-async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResult) -> int | None:
+async def _save(
+    turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult
+) -> int | None:
     """Save the exchange, trying again while the database is in trouble: the answer exists nowhere else."""
     for pause in (*settings.SAVE_RETRY_SECONDS, None):
         try:
@@ -493,6 +497,7 @@ async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResu
                 status=result.status,
                 trace=result.trace.lines,
                 error_code=result.error.code if result.error else "",
+                run=run,
             )
         except DatabaseError as error:
             if pause is None:

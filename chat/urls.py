@@ -30,4 +30,6 @@ urlpatterns = [
         approvals.ApprovalsView.as_view(),
         name="turn-approvals",
     ),
+    path("api/rag/turns/<uuid:turn_id>/retry", api.retry_turn, name="turn-retry"),
+    path("api/rag/turns/<uuid:turn_id>/stop", api.stop_turn, name="turn-stop"),
 ]

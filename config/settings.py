@@ -119,7 +119,7 @@ CONFIG_CACHE_SECONDS = 1.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 
-# --- Redis: cache and channel layer ----------------------------------------------------------------------------------
+# --- Redis: cache and running answers --------------------------------------------------------------------------------
 
 REDIS_URL = env.str("REDIS_URL", default="")
 
@@ -127,16 +127,15 @@ if REDIS_URL:
     CACHES = {
         "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
     }
-    CHANNEL_LAYERS = {
+    EVENT_LOGS: dict[str, dict[str, object]] = {
         "default": {
-            "BACKEND": "channels_redis.core.RedisChannelLayer",
-            # An idle socket dies after five seconds unless its read timeout is off.
-            "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+            "BACKEND": "chat.event_log_redis.RedisEventLogs",
+            "OPTIONS": {"url": REDIS_URL},
         }
     }
 else:
+    EVENT_LOGS = {"default": {"BACKEND": "chat.event_log.MemoryEventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
 
@@ -369,6 +368,18 @@ MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
+TURN_STOP_SECONDS = env.float("TURN_STOP_SECONDS", default=1.0)
+#: How long a stopping server lets answers end; after that they are stopped and keep their text.
+TURN_DRAIN_SECONDS = env.float("TURN_DRAIN_SECONDS", default=5.0)
+#: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
+EVENT_LOG_FLUSH_SECONDS = env.float("EVENT_LOG_FLUSH_SECONDS", default=0.05)
+#: ... how long an answer that was never finished is kept there, and about how many pieces of one, ...
+EVENT_LOG_TTL_SECONDS = env.int("EVENT_LOG_TTL_SECONDS", default=3600)
+EVENT_LOG_MAX_ENTRIES = env.int("EVENT_LOG_MAX_ENTRIES", default=10_000)
+#: ... how long Redis may take, and the longest pause before it is tried again.
+EVENT_LOG_TIMEOUT_SECONDS = env.float("EVENT_LOG_TIMEOUT_SECONDS", default=2.0)
+EVENT_LOG_RETRY_CEILING_SECONDS = env.float("EVENT_LOG_RETRY_CEILING_SECONDS", default=5.0)
 #: What the batch endpoint reads of a request, and the longest result of one tool in a thread.
 MAX_BATCH_BYTES = env.int("MAX_BATCH_BYTES", default=1024 * 1024)
 TOOL_MESSAGE_MAX_CHARACTERS = env.int("TOOL_MESSAGE_MAX_CHARACTERS", default=50_000)
