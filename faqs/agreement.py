@@ -349,7 +349,7 @@ def _is_done_by_asker(first: Reading, second: Reading) -> bool:
 def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
     """« Un colis peut-il être retiré par un proche » and « un proche peut-il retirer un colis »."""
     active, passive, pairs = first, second, match.pairs
-    if first.is_passive and first.items[-1].marker is Marker.BY:
+    if first.is_passive and first.items and first.items[-1].marker is Marker.BY:
         active, passive = second, first
         pairs = {j: i for i, j in pairs.items()}
     if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:

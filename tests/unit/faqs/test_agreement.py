@@ -124,6 +124,11 @@ def test_french_and_english_never_agree_by_accident() -> None:
     assert not compare_questions("Comment payer la taxe ?", "How do I pay the tax?").agrees
 
 
+@pytest.mark.parametrize("text", ["Est-elle ?", "sont", "Are they?", "?", ""])
+def test_a_question_of_small_words_alone_agrees_with_itself(text: str) -> None:
+    assert compare_questions(text, text).agrees
+
+
 @settings(max_examples=300, deadline=None)
 @given(_TEXTS)
 def test_a_question_agrees_with_itself(text: str) -> None:
