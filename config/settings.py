@@ -240,7 +240,7 @@ MEMORY_STRONG_SIMILARITY = env.float("MEMORY_STRONG_SIMILARITY", default=0.95)
 MEMORY_MAX_CANDIDATES = env.int("MEMORY_MAX_CANDIDATES", default=20)
 #: What one process keeps of the memory's vectors; the deployments asked least recently go first.
 MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
-#: Above this many entries in one deployment the log says so: a lookup grows with their number.
+#: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
 MEMORY_COMFORTABLE_ENTRIES = env.int("MEMORY_COMFORTABLE_ENTRIES", default=100_000)
 #: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
 MEMORY_PURGE_VERSIONS = env.int("MEMORY_PURGE_VERSIONS", default=1_000)

@@ -60,7 +60,7 @@ PAIR_FILES = {
     },
 }
 PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
-GUARD_STEPS = tuple(round(0.05 + step / 200, 3) for step in range(190))
+GUARD_STEPS = tuple(round(0.05 + step / 1_000, 3) for step in range(950))
 INTENT_FILES = ("banking77_train_sample", "clinc_val")
 #: CLINC's label for questions of no intent: two of them have nothing in common.
 NO_INTENT = "oos"
@@ -355,7 +355,7 @@ def print_tables(result: Json) -> None:
             print(
                 f"\nGuard rail, {name}: {chosen:.3f} passes at least {IN_DOMAIN_PASS:.0%} inside."
             )
-            around = [row for row in rows if abs(row["threshold"] - chosen) < 0.035]
+            around = [row for row in rows if abs(row["threshold"] - chosen) < 0.0105]
             _print_rows(f"Guard: {name}", around, ("inside", "near", "far", "other"))
 
 
