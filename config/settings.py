@@ -302,6 +302,8 @@ FAQ_MAX_IMPORT_ROWS = env.int("FAQ_MAX_IMPORT_ROWS", default=10_000)
 FAQ_MAX_PROMOTED = env.int("FAQ_MAX_PROMOTED", default=100)
 #: Unanswered questions are forgotten after this many days; an agent keeps the newest of them only.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
+#: Of the latest turns, how many the page of refused answers reads.
+REFUSALS_MAX_TURNS = env.int("REFUSALS_MAX_TURNS", default=1_000)
 UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
 #: Questions this close mean the same, where the embedding model has no measured profile.
 UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)
