@@ -209,7 +209,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
         if learned.courtesy is not None and config.direct_answers and not config.shadow_mode:
             return await answer_courtesy(learned.courtesy, answer, emit)
-        direct = await choose_direct(config, asked, found, thresholds, trace)
+        direct = await choose_direct(config, asked, found, thresholds, answer, trace)
         if direct is not None:
             return await answer_directly(direct, answer, emit)
 

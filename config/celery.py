@@ -59,6 +59,7 @@ def _reap() -> None:
 
     from chat.thread import interrupt_stale_turns
     from faqs.indexing import reap_learned
+    from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
     from knowledge.indexing.jobs import enqueue_due_refreshes, reap_builds
 
@@ -69,6 +70,7 @@ def _reap() -> None:
         interrupt_stale_turns()
         reap_learned()
         tidy_unanswered()
+        tidy_indexes()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:

@@ -242,7 +242,7 @@ MEMORY_STRONG_SIMILARITY = env.float("MEMORY_STRONG_SIMILARITY", default=0.95)
 MEMORY_MAX_CANDIDATES = env.int("MEMORY_MAX_CANDIDATES", default=20)
 #: What one process keeps of the memory's vectors; the deployments asked least recently go first.
 MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
-#: Above this many entries in one deployment the log says so: a lookup grows with their number.
+#: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
 MEMORY_COMFORTABLE_ENTRIES = env.int("MEMORY_COMFORTABLE_ENTRIES", default=100_000)
 #: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
 MEMORY_PURGE_VERSIONS = env.int("MEMORY_PURGE_VERSIONS", default=1_000)
@@ -325,6 +325,8 @@ FAQ_MAX_IMPORT_ROWS = env.int("FAQ_MAX_IMPORT_ROWS", default=10_000)
 FAQ_MAX_PROMOTED = env.int("FAQ_MAX_PROMOTED", default=100)
 #: Unanswered questions are forgotten after this many days; an agent keeps the newest of them only.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
+#: Of the latest turns, how many the page of refused answers reads.
+REFUSALS_MAX_TURNS = env.int("REFUSALS_MAX_TURNS", default=1_000)
 UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
 #: Questions this close mean the same, where the embedding model has no measured profile.
 UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)

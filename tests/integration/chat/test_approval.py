@@ -150,7 +150,6 @@ class ApprovalTests(ApprovalCase):
             shown = await client.get(f"/api/conversations/{conversation.pk}/messages/")
             turn = await Turn.objects.aget()
             assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
-            from chat.runner import runner
 
             runner._logs._held.clear()  # another process, or this one much later
             back = Socket(f"/ws/chat/{conversation.pk}/", client)
