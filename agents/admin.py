@@ -49,7 +49,13 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
     (
         _("Recherche"),
-        ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),
+        (
+            "match_count",
+            "match_threshold",
+            "extractive_passages",
+            "context_exchanges",
+            "rewrite_follow_ups",
+        ),
     ),
     (
         _("Outils"),

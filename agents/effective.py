@@ -32,6 +32,7 @@ class EffectiveConfig:
     temperature: float
     max_answer_tokens: int
     context_exchanges: int
+    rewrite_follow_ups: bool
     match_count: int
     match_threshold: float
     extractive_passages: int

@@ -107,6 +107,14 @@ class RuntimeSettings(models.Model):
         least=0,
         most=50,
     )
+    rewrite_follow_ups = models.BooleanField(
+        _("reformulation des suites"),
+        default=True,
+        help_text=_(
+            "Faire reformuler par le modèle de langage une question qui s’appuie sur l’échange précédent, avant toute "
+            "recherche. Sinon, elle est cherchée avec la question précédente, sans réponse enregistrée."
+        ),
+    )
     match_count = _count(
         _("passages recherchés"),
         _("Nombre de passages donnés au modèle de langage."),

@@ -48,6 +48,7 @@ from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, number_sources
 from chat.protocol import Delta, Done, Failure, Sources
 from chat.rendering import render_answer
+from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
 from chat.standalone import standalone_question
 from chat.thread import (
@@ -172,6 +173,11 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
 
     asked = standalone_question(request.question, context.previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
+
+    if asked.is_follow_up:
+        asked = await resolved_question(
+            asked, config, history, context.previous, request.conversation_id, answer, trace
+        )
 
     model = embedder()
     vector = model.recall(asked.text, purpose=Purpose.QUERY)

@@ -83,7 +83,7 @@ class MemoryTurnTests(TestCase):
         await in_database(make_entry, self.deployment, "Et la piscine ?", "De 9 à 20 h.")
         conversation = await in_database(make_conversation, self.deployment)
         await in_database(make_exchange, conversation, NEAR, WRITTEN)
-        with scripted(WRITTEN):
+        with scripted("Non.", WRITTEN):
             result, _ = await ask(self.deployment, "Et pour les salles de travail ?", conversation)
         assert self.outcome(result.trace.lines) == "follow_up"
         assert self.outcome(result.trace.lines, "learn") == "not_kept"
