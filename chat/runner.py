@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
 from chat.afterwards import settle
+from chat.client_threads import GivenContext, given_context
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import FINAL_EVENTS, Delta, Done, Event, Failure, Meta, Sources
 from chat.rendering import render_answer
@@ -130,7 +131,7 @@ class Runner:
         decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
         if decided is None:
             return None
-        deployment_id, claimed, meta = decided
+        deployment_id, given, claimed, meta = decided
         request = TurnRequest(
             deployment_id=deployment_id,
             question=meta.question,
@@ -138,6 +139,7 @@ class Runner:
             turn_id=turn.pk,
             conversation_id=turn.conversation_id,
             is_resumed=True,
+            given=given,
         )
         self._launch(request, claimed, meta)
         return turn.pk
@@ -278,6 +280,7 @@ def _claim(
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
         is_first=claimed.is_first,
+        given=given_context(conversation),
     )
     try:
         with translation.override(language):
@@ -344,12 +347,12 @@ def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
 
 def _decided(
     turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
-) -> tuple[int, ClaimedTurn, Meta] | None:
+) -> tuple[int, GivenContext | None, ClaimedTurn, Meta] | None:
     """Store a decision; after the last one, what the turn needs to go on."""
     if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
         return None
-    deployment_id = Conversation.objects.values_list("deployment_id", flat=True).get(turns=turn_id)
-    return deployment_id, *_stored_meta(turn_id)
+    conversation = Conversation.objects.get(turns=turn_id)
+    return conversation.deployment_id, given_context(conversation), *_stored_meta(turn_id)
 
 
 def _stored_end(turn: Turn, answer: Message | None) -> Event:

@@ -42,6 +42,7 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
+from chat.client_threads import GivenContext
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, lesson_of, recall_answer
 from chat.models import AnswerSource, StopReason, Turn, TurnStatus
@@ -112,6 +113,8 @@ class TurnRequest:
     is_first: bool = False
     is_resumed: bool = False
     context: TurnContext | None = None
+    #: What a client that keeps its own thread said came before, in place of the stored one.
+    given: GivenContext | None = None
 
 
 @dataclass(slots=True)
@@ -276,6 +279,8 @@ def load_context(request: TurnRequest) -> TurnContext:
     config = current_config(request.deployment_id)
     load_calibrations()
     mark = stored_mark(request.deployment_id) if config.memory else None
+    if request.given is not None:
+        return TurnContext(config, list(request.given.history), request.given.previous, mark)
     if request.conversation_id is None or request.is_first:
         return TurnContext(config, [], "", mark)
     history = load_exchanges(
@@ -370,6 +375,7 @@ async def _use_tools(
         emit=emit,
         answer=answer,
         is_first=request.is_first and not request.is_resumed,
+        given=messages[1:-1] if request.given is not None else (),
     )
     reason = await loop.run()
     trace.step(

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.core import checks
 
 from agents.exceptions import (
+    LLMCutError,
     LLMError,
     LLMResponseError,
     LLMTimeoutError,
@@ -322,7 +323,7 @@ class StreamDecoder:
 
     def reply(self) -> Reply:
         if not self.is_finished:
-            raise LLMResponseError("The stream was cut before the end of the reply.")
+            raise LLMCutError("The stream was cut before the end of the reply.")
         return Reply(
             text="".join(self._texts),
             model=self._model,
