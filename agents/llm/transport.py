@@ -49,7 +49,7 @@ class StatusError(Exception):
         self.status = status
         self.said = said
         self.request_id = headers.get("x-request-id", "")
-        self.retry_after = _retry_after(headers)
+        self.retry_after = retry_after(headers)
 
 
 class ResponseBody:
@@ -185,7 +185,7 @@ def _pause_before_retry(error: LLMError, attempt: int) -> float | None:
     return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """What the server asks for, in seconds. A date (no server of this protocol sends one) counts as nothing."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

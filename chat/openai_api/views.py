@@ -29,6 +29,7 @@ from chat.openai_api.turns import (
 from chat.openai_api.wire import CompletionWriter, WireError, error_event, model_json, source_lines
 from chat.permissions import api_key_of, keyed_deployments
 from chat.protocol import Delta, Done, Event, Failure, Sources
+from chat.rate_limits import limit_key
 from chat.runner import runner
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
@@ -64,6 +65,12 @@ async def _key(request: HttpRequest) -> ApiKey:
     return await in_database(api_key_of, request.headers.get("Authorization", ""))
 
 
+def _admitted(authorization: str) -> ApiKey:
+    key = api_key_of(authorization)
+    limit_key(key.pk)
+    return key
+
+
 @_edge("GET")
 async def models(request: HttpRequest) -> HttpResponseBase:
     """The deployments of the key."""
@@ -84,7 +91,7 @@ async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
 @_edge("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
-    key = await _key(request)
+    key = await in_database(_admitted, request.headers.get("Authorization", ""))
     asked = parse_request(_bounded_body(request))
     idempotency_key = request.headers.get("Idempotency-Key", "")[:255]
     opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
