@@ -62,6 +62,7 @@ class EffectiveConfig:
     tool_mode: str
     tool_top_k: int
     tool_threshold: float | None
+    api_source_lines: bool
 
 
 @dataclass(frozen=True, slots=True)
