@@ -87,25 +87,36 @@ class Runner:
         self._heartbeat: asyncio.Task[None] | None = None
 
     async def start(
-        self, conversation: Conversation, *, question: str, client_message_id: str, language: str
+        self,
+        conversation: Conversation,
+        *,
+        question: str,
+        client_message_id: str,
+        language: str,
+        replaces: uuid.UUID | None = None,
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn.
 
-        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
+        With `replaces` it is another version of that turn. A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
         while another turn of the conversation runs.
         """
         starting = asyncio.create_task(
-            self._start(conversation, question, client_message_id, language)
+            self._start(conversation, question, client_message_id, language, replaces)
         )
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         return await asyncio.shield(starting)
 
     async def _start(
-        self, conversation: Conversation, question: str, client_message_id: str, language: str
+        self,
+        conversation: Conversation,
+        question: str,
+        client_message_id: str,
+        language: str,
+        replaces: uuid.UUID | None,
     ) -> uuid.UUID:
         claimed, request = await in_database(
-            _claim, conversation, question, client_message_id, language
+            _claim, conversation, question, client_message_id, language, replaces
         )
         if request is None:
             return claimed.turn_id
@@ -263,11 +274,18 @@ runner = Runner()
 
 
 def _claim(
-    conversation: Conversation, question: str, client_message_id: str, language: str
+    conversation: Conversation,
+    question: str,
+    client_message_id: str,
+    language: str,
+    replaces: uuid.UUID | None,
 ) -> tuple[ClaimedTurn, TurnRequest | None]:
     """Claim the turn and read what it starts from, in one step; no request where the message has its turn already."""
     claimed = claim_turn(
-        conversation_id=conversation.pk, client_message_id=client_message_id, question=question
+        conversation_id=conversation.pk,
+        client_message_id=client_message_id,
+        question=question,
+        replaces=replaces,
     )
     if not claimed.is_new:
         return claimed, None
