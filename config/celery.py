@@ -57,6 +57,7 @@ class Reaper(bootsteps.StartStopStep):
 def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
+    from chat.retention import forget_expired
     from chat.thread import interrupt_stale_turns
     from faqs.indexing import reap_learned
     from faqs.unanswered import tidy_unanswered
@@ -68,6 +69,7 @@ def _reap() -> None:
         interrupt_stale_turns()
         reap_learned()
         tidy_unanswered()
+        forget_expired()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:
