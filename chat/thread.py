@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 
 from agents.llm.base import PromptMessage
 from agents.transactions import short_write
+from chat import statements
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
 from chat.branches import branch_turns, parent_beside
 from chat.exceptions import (
@@ -161,28 +162,31 @@ def _claim(
     lease: timedelta,
     replaces: uuid.UUID | None,
 ) -> ClaimedTurn:
-    found = list(Conversation.objects.filter(pk=conversation_id).values_list("title", "leaf"))
+    found = statements.TITLE_AND_LEAF.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
-    [(old_title, leaf)] = found
+    ((stored_title, leaf),) = found
     parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
-    turn = Turn.objects.create(
-        conversation_id=conversation_id,
-        parent_id=parent,
-        client_message_id=client_message_id,
-        lease_expires_at=timezone.now() + lease,
+    now = timezone.now()
+    turn = statements.INSERT_TURN.run(
+        Turn(
+            conversation_id=conversation_id,
+            parent_id=parent,
+            client_message_id=client_message_id,
+            lease_expires_at=now + lease,
+        )
     )
-    is_first, title = not old_title, old_title or default_title(question)
-    same_branch = Conversation.objects.filter(pk=conversation_id, leaf=leaf)
-    if not same_branch.update(
-        title=title,
-        version=F("version") + 1,
-        updated_at=timezone.now(),
-        leaf=None if leaf is None and replaces is None else turn.pk,
-    ):
+    is_first, title = not stored_title, stored_title or default_title(question)
+    if leaf is None and replaces is None:
+        written = statements.NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
+    else:
+        written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
+            title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
+        )
+    if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
-    Message.objects.create(
-        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
+    statements.INSERT_MESSAGE.run(
+        Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
     )
     return ClaimedTurn(
         turn_id=turn.pk,
@@ -537,11 +541,9 @@ def save_exchange(
     `ConversationNotFoundError` where the turn was deleted meanwhile.
     """
     with short_write():
-        updated = Turn.objects.filter(
-            pk=turn_id,
-            conversation=conversation_id,
-            status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
-        ).update(
+        updated = statements.END_TURN.run(
+            turn_id=turn_id,
+            conversation_id=conversation_id,
             status=status,
             answer_source=answer.source,
             model=answer.model,
@@ -562,17 +564,17 @@ def save_exchange(
             raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
-        Conversation.objects.filter(pk=conversation_id).update(
-            version=F("version") + 1, updated_at=timezone.now()
-        )
+        statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
         is_pause = status is TurnStatus.AWAITING_APPROVAL
         if is_pause or (not answer.text and status is TurnStatus.FAILED):
             return None
-        message = Message.objects.create(
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            role=Role.ASSISTANT,
-            content=answer.text,
-            sources=answer.sources,
+        message = statements.INSERT_MESSAGE.run(
+            Message(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=answer.text,
+                sources=answer.sources,
+            )
         )
         return message.pk

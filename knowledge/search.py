@@ -14,14 +14,16 @@ question's text, the relevance is the cosine.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
-from knowledge.models import Chunk, UnitsOrigin
+from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.payloads import Passage as Passage
 from knowledge.payloads import PointType, passage_from_hit, searched_filter
 from knowledge.vectors.base import Together, vector_store
@@ -248,23 +250,35 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
     return SearchResult(hits=tuple(kept))
 
 
+def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
+    return chunks.order_by().values_list("pk", "document_id", "index", "units_origin")
+
+
+_SERVED_CHUNKS = PreparedSelectIn(
+    parameter(Chunk, "id"),
+    lambda keys: _chunk_rows(
+        Chunk.objects.served().filter(
+            pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id")
+        )
+    ),
+)
+
+
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), in one query."""
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), each in one query."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
-    named = Q(pk__in=ids)
+    rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
     if legacy:
-        named |= Q(
-            document__in={hit.document_id for hit in legacy},
-            index__in={hit.chunk_index for hit in legacy},
+        rows += _chunk_rows(
+            Chunk.objects.served().filter(
+                document__in={hit.document_id for hit in legacy},
+                index__in={hit.chunk_index for hit in legacy},
+                document__agent_id=agent_id,
+            )
         )
-    rows = list(
-        Chunk.objects.served()
-        .filter(named, document__agent_id=agent_id)
-        .values_list("pk", "document_id", "index", "units_origin")
-    )
     has_questions: dict[int | None, bool] = {
         pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows
     }

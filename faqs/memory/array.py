@@ -23,6 +23,7 @@ from django.db.models import Q
 from django.db.models.functions import MD5
 
 from agents.models import Audience, Deployment
+from agents.statements import PreparedSelect, parameter
 from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
@@ -50,10 +51,10 @@ _COLUMNS = (
 )
 _EMBEDDING = _COLUMNS.index("embedding")
 
-_MARK = (
-    "SELECT shelf.*, agents_deployment.audience FROM faqs_memoryshelf shelf"
-    " JOIN agents_deployment ON agents_deployment.id = shelf.deployment_id"
-    " WHERE shelf.deployment_id = %s AND shelf.version > 0"
+_MARK = PreparedSelect(
+    lambda: MemoryShelf.objects.filter(
+        deployment=parameter(MemoryShelf, "deployment"), version__gt=0
+    ).values_list("uuid", "version", "purged_version", "deployment__audience")
 )
 
 #: Sorts equal similarities by the most recent entry first.
@@ -106,20 +107,19 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
 
 def stored_mark(deployment_id: int) -> MemoryMark | None:
     """The mark of a deployment, read anew: one query, two for a group's audience."""
-    # Written out: every question comes here, and building this statement costs more than running it.
-    shelf = next(iter(MemoryShelf.objects.raw(_MARK, [deployment_id])), None)
-    if shelf is None:
+    found = _MARK.rows(deployment=deployment_id)
+    if not found:
         return None
-    audience: str = shelf.audience  # type: ignore[attr-defined]  # a column of the statement
+    ((identity, version, purged_version, audience),) = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
         members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
         groups = members.values_list("group_id", flat=True)
     return MemoryMark(
         deployment_id=deployment_id,
-        uuid=shelf.uuid,
-        version=shelf.version,
-        purged_version=shelf.purged_version,
+        uuid=identity,
+        version=version,
+        purged_version=purged_version,
         audience=audience_key(audience, groups),
     )
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
+from chat import statements
 from chat.branches import branch_turns, load_parents, show_version, versions_on
 from chat.exceptions import ThreadConflictError, TurnNotFoundError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
@@ -141,13 +142,16 @@ class BranchTests(TestCase):
     def test_claim_that_read_another_branch_stores_nothing(self) -> None:
         """Between the read and the write of a claim somebody showed another branch: the question is refused whole."""
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
-        create = Turn.objects.create
+        insert = statements.INSERT_TURN.run
 
-        def overtaken(**fields: Any) -> Turn:
+        def overtaken(turn: Turn) -> Turn:
             Conversation.objects.filter(pk=self.conversation.pk).update(leaf=self.turns[2])
-            return create(**fields)
+            return insert(turn)
 
-        with mock.patch.object(Turn.objects, "create", overtaken), pytest.raises(TurnRunningError):
+        with (
+            mock.patch.object(statements.INSERT_TURN, "run", overtaken),
+            pytest.raises(TurnRunningError),
+        ):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")
         assert not Turn.objects.filter(client_message_id="a").exists()
 
