@@ -39,6 +39,7 @@ from chat.models import (
     Message,
     Role,
     ServiceToken,
+    SharedThread,
     Turn,
     TurnStatus,
     Verdict,
@@ -417,6 +418,37 @@ class FeedbackAdmin(PrivateAdmin):
     @admin.display(description=_("réponse"))
     def turn_link(self, given: Feedback) -> SafeString | str:
         return self.way(given)
+
+
+@admin.register(SharedThread)
+class SharedThreadAdmin(PrivateAdmin):
+    """Links that readers made; staff may close one."""
+
+    list_display = ("title", "deployment", "created_at", "expires_at")
+    list_filter = ("conversation__deployment",)
+    list_select_related = ("conversation__deployment",)
+    search_fields = ("title",)
+    fields = ("title", "conversation_link", "created_at", "expires_at")
+    readonly_fields = ("conversation_link",)
+    actions = ("revoke",)
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(["chat.view_turn", "chat.delete_sharedthread"])
+
+    @admin.action(description=_("Révoquer"), permissions=["revoke"])
+    def revoke(self, request: HttpRequest, links: QuerySet[SharedThread]) -> None:
+        count = links.count()
+        links.delete()
+        message = ngettext("%(count)d lien révoqué.", "%(count)d liens révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+    @admin.display(description=_("déploiement"))
+    def deployment(self, shared: SharedThread) -> str:
+        return shared.conversation.deployment.name
+
+    @admin.display(description=_("conversation"))
+    def conversation_link(self, shared: SharedThread) -> str:
+        return change_link(shared.conversation)
 
 
 @admin.register(ServiceToken)

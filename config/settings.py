@@ -378,9 +378,11 @@ FEEDBACK_MAX_CHARACTERS = env.int("FEEDBACK_MAX_CHARACTERS", default=1_000)
 SEARCH_MAX_CONVERSATIONS = env.int("SEARCH_MAX_CONVERSATIONS", default=2_000)
 SEARCH_MAX_WORDS = env.int("SEARCH_MAX_WORDS", default=8)
 #: An export or a shared link holds the last exchanges only, where there are more.
-EXPORT_MAX_EXCHANGES = env.int("EXPORT_MAX_EXCHANGES", default=500)
+EXPORT_MAX_EXCHANGES = env.int("EXPORT_MAX_EXCHANGES", default=200)
 #: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of cp1252.
 EXPORT_FONT = env.str("EXPORT_FONT", default="")
+if EXPORT_FONT and not Path(EXPORT_FONT).is_file():
+    raise ImproperlyConfigured(f"EXPORT_FONT={EXPORT_FONT!r} is not a file.")
 #: Shared links expire after this many days; 0: never. A conversation has so many at most.
 SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
 SHARE_MAX_LINKS = env.int("SHARE_MAX_LINKS", default=20)
