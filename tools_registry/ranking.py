@@ -60,10 +60,9 @@ class ToolText:
 
 def texts_of(spec: ToolSpec) -> list[ToolText]:
     """Everything of a tool that is embedded, in a stable order."""
-    texts = [
-        ToolText(TextKind.DESCRIPTION, spec.description),
-        ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords])),
-    ]
+    texts = [ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords]))]
+    if spec.description.strip():
+        texts.insert(0, ToolText(TextKind.DESCRIPTION, spec.description))
     if described := parameter_text(spec):
         texts.append(ToolText(TextKind.PARAMETERS, described))
     texts.extend(

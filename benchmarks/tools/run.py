@@ -181,6 +181,8 @@ def measure_quality() -> None:
 
 def _thresholds(ranking: Any, queries: list[Any], model: Any) -> None:
     """At each threshold: questions whose tool is offered (first 5), and questions without a tool that get one."""
+    import numpy as np
+
     from knowledge.embeddings.base import Purpose
     from tools_registry.ranking import best_positions
 
@@ -198,7 +200,8 @@ def _thresholds(ranking: Any, queries: list[Any], model: Any) -> None:
     print(
         "  threshold: tool offered (of all questions) / questions of a French FAQ that get a tool"
     )
-    for step in range(10, 60, 5):
+    low, high = (100 * float(value) for value in np.quantile(noise, (0.01, 0.99)))
+    for step in range(round(low), round(high) + 2, 5 if high - low > 25 else 2):
         threshold = step / 100
         kept = sum(score >= threshold for score in found) / len(found)
         wrong = sum(score >= threshold for score in noise) / len(noise)
