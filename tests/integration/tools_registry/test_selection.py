@@ -63,7 +63,7 @@ class SelectionCase(TestCase):
 class LocalModeTests(SelectionCase):
     """Mode "Vectoriel Local"."""
 
-    def test_phase_3_mode_local_offers_the_nearest_tools_only(self) -> None:
+    def test_phase_3_step_3_mode_local_offers_the_nearest_tools_only(self) -> None:
         found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
 
         assert [(tool.spec.name, tool.reason) for tool in found] == [
