@@ -25,7 +25,8 @@ from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
 from knowledge.search import collection_alias
 from knowledge.vectors.base import Json, vector_store
-from tests.factories import FailingStore, add_document, make_agent, make_deployment
+from tests.factories import add_document, make_agent, make_deployment
+from tests.failing_store import failing_store
 
 FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
@@ -47,10 +48,9 @@ class RollbackTests(TestCase):
 
     def failed_rebuild(self) -> IndexBuild:
         build = create_rebuild(agent=self.agent, method=QA)
-        store = FailingStore(after=1)
         with (
             mock.patch("knowledge.indexing.points.WRITE_BATCH", 2),
-            mock.patch("knowledge.indexing.rebuild.vector_store", return_value=store),
+            failing_store("", after=1),
             pytest.raises(VectorStoreUnavailableError),
         ):
             run_build(build.pk)
