@@ -6,6 +6,7 @@ The truth is on the rows of `LearnedResponse`; what fails is tried again by the 
 from celery import shared_task
 
 from faqs import indexing
+from faqs.memory import large
 from knowledge.exceptions import VectorStoreUnavailableError
 
 
@@ -23,3 +24,8 @@ def sync_learned(keys: list[int]) -> None:
 )
 def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
     indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)
+
+
+@shared_task(soft_time_limit=large.INDEX_SECONDS - 60, time_limit=large.INDEX_SECONDS)
+def follow_indexes(count: bool) -> None:
+    large.follow_indexes(count=count)
