@@ -7,6 +7,7 @@ from celery import shared_task
 
 from agents.models import Agent
 from faqs import indexing
+from faqs.memory import large
 from knowledge.exceptions import VectorStoreUnavailableError
 
 
@@ -26,3 +27,8 @@ def sync_learned(keys: list[int]) -> None:
 def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
     indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)
     indexing.compare_with_index(Agent.objects.filter(slug=agent_slug))
+
+
+@shared_task(soft_time_limit=large.INDEX_SECONDS - 60, time_limit=large.INDEX_SECONDS)
+def follow_indexes(count: bool) -> None:
+    large.follow_indexes(count=count)
