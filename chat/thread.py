@@ -30,6 +30,7 @@ from chat.exceptions import (
     ThreadConflictError,
     TurnNotLastError,
     TurnRunningError,
+    TurnTakenOverError,
 )
 from chat.models import (
     AppliedOperation,
@@ -623,7 +624,8 @@ def save_exchange(
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
     A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
-    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
+    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
+    again.
     """
     ending: dict[str, object] = {
         "status": status,
@@ -646,7 +648,7 @@ def save_exchange(
     with short_write():
         if not statements.END_TURN.run(**this_run, **ending):
             if not statements.END_LATE_TURN.run(**this_run, **ending):
-                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+                raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
@@ -664,3 +666,9 @@ def save_exchange(
             )
         )
         return message.pk
+
+
+def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:
+    if Turn.objects.filter(pk=turn_id).exists():
+        return TurnTakenOverError(f"Turn {turn_id} was run again.")
+    return ConversationNotFoundError(f"Turn {turn_id} is gone.")
