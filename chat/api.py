@@ -44,6 +44,8 @@ from chat.exceptions import (
     ThreadConflictError,
     TurnNotFoundError,
     TurnRunningError,
+    VisitorTokenError,
+    WidgetClosedError,
 )
 from chat.models import Conversation, Message, ServiceToken, TurnStatus
 from chat.permissions import (
@@ -99,6 +101,8 @@ _STATUS: dict[type[ApplicationError], int] = {
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
     RateLimitedError: 429,
+    VisitorTokenError: 401,
+    WidgetClosedError: 403,
 }
 
 
@@ -407,7 +411,7 @@ def _protected_view(_request: HttpRequest) -> HttpResponse:
 @_edge
 async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     """One question, its answer as server-sent events; opens a conversation where none is named."""
-    data = parse_json_object(_bounded_body(request))
+    data = parse_json_object(bounded_body(request))
     question = valid_question(data.get("message"))
     client_message_id = valid_client_message_id(data.get("clientMessageId"))
     conversation = await in_database(_conversation, request, data, client_message_id)
@@ -417,10 +421,10 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
         client_message_id=client_message_id,
         language=translation.get_language() or settings.LANGUAGE_CODE,
     )
-    return _stream(turn_id, after=0)
+    return stream_turn(turn_id, after=0)
 
 
-def _bounded_body(request: HttpRequest) -> bytes:
+def bounded_body(request: HttpRequest) -> bytes:
     try:
         body = request.body
     except RequestDataTooBig as error:
@@ -451,14 +455,14 @@ def _conversation(
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
     await in_database(_require_turn, request, turn_id)
-    return _stream(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+    return stream_turn(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:
     owned_turn(request.user, request.session, turn_id)
 
 
-def _stream(turn_id: uuid.UUID, *, after: int) -> StreamingHttpResponse:
+def stream_turn(turn_id: uuid.UUID, *, after: int) -> StreamingHttpResponse:
     async def events() -> AsyncIterator[bytes]:
         async for event_id, event in runner.follow(turn_id, after):
             yield server_sent_event(event_id, event)
