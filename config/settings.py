@@ -507,6 +507,10 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Répondant",
     "VERSION": "0.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "chat.openai_api.schema.add_v1",
+    ],
 }
 
 # --- Logging ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.bridges import in_database
-from agents.models import Audience, Deployment, valid_origin
+from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.models import Channel, Conversation, Message
 from chat.permissions import WidgetVisitor
 from tests.factories import make_conversation, make_library, make_user
@@ -195,3 +195,23 @@ def test_origins_are_written_as_browsers_write_them() -> None:
     ):
         with pytest.raises(ValidationError):
             valid_origin(text)
+
+
+class AdminTests(WidgetTests):
+    def setUp(self) -> None:
+        self.staff = Client()
+        self.staff.force_login(make_user(is_staff=True, is_superuser=True))
+
+    def test_tag_to_paste_is_shown_once_a_site_is_listed(self) -> None:
+        address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
+        tag = f'src="http://testserver/widget.js" data-key="{self.deployment.public_key}"'
+        assert tag in self.staff.get(address).content.decode()
+        Deployment.objects.update(allowed_origins="")
+        assert tag not in self.staff.get(address).content.decode()
+
+    def test_limits_of_the_site_are_edited_with_its_settings(self) -> None:
+        page = self.staff.get("/admin/agents/runtimesettings/1/change/").content.decode()
+        for name in RuntimeSettings.SITE_ONLY:
+            assert f'name="{name}"' in page
+        agent = self.staff.get(f"/admin/agents/agent/{self.deployment.agent_id}/change/")
+        assert b"sign_ins_per_minute" not in agent.content
