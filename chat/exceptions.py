@@ -149,6 +149,20 @@ class DeploymentClosedError(ChatError):
     default_message = _("Ce déploiement est fermé pour le moment.")
 
 
+class WidgetClosedError(ChatError):
+    """The deployment is not offered on this site: unknown key, not public, switched off, or a site that is not listed."""
+
+    code = "widget_closed"
+    default_message = _("Ce site n’est pas autorisé à afficher cette aide.")
+
+
+class VisitorTokenError(ChatError):
+    """No visitor's token, or one that is forged or too old: the frame takes a new one."""
+
+    code = "visitor_token"
+    default_message = _("Votre session a expiré. Rechargez la page.")
+
+
 class RateLimitedError(ChatError):
     """Too much in too short a time; `retry_after` says in how many seconds the next try is let through."""
 
