@@ -37,6 +37,7 @@ STEPS: dict[str, Words] = {
     "rewriting": gettext_lazy("Reformulation de la suite"),
     "embedding": gettext_lazy("Mise en vecteur"),
     "memory_guard": gettext_lazy("Réponses en mémoire"),
+    "dispatch": gettext_lazy("Choix de l’agent"),
     "search": gettext_lazy("Recherche dans les documents"),
     "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
@@ -98,6 +99,13 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "off": gettext_lazy(
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
+    },
+    "dispatch": {
+        "index": gettext_lazy("Les documents d’un agent répondent nettement mieux à la question."),
+        "description": gettext_lazy(
+            "Les documents ne départagent pas les agents ; la description de l’un est nettement plus proche."
+        ),
+        "default": gettext_lazy("Rien ne départage les agents : l’agent par défaut répond."),
     },
     "search": {
         "found": gettext_lazy("Des passages ont été trouvés."),
@@ -241,6 +249,9 @@ def _detail_text(step: str, detail: str) -> str:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
     if step == "rewriting" and detail:
         return str(REJECTIONS.get(detail, f"« {detail} »"))
+    if step == "dispatch" and detail:
+        name, _space, lead = detail.rpartition(" ")
+        return _("Agent : %(name)s ; avance : %(lead)s") % {"name": name, "lead": lead}
     if step == "learn" and detail:
         return _("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
     if step == "tool_loop" and detail.count("/") == 2:

@@ -42,6 +42,7 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
+from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, lesson_of, recall_answer
 from chat.models import AnswerSource, StopReason, Turn, TurnStatus
@@ -192,7 +193,13 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
 
-    found = await _search(config, model, vector, asked.text)
+    search_of = partial(_search, model=model, vector=vector, question=asked.text)
+    if config.agents:
+        specialist = await dispatch(config, model, vector, search_of, trace)
+        config, found = specialist.config, specialist.found
+        answer.answered_by = specialist.agent
+    else:
+        found = await search_of(config)
     learned = recall_learned(found, request.question)
     found = learned.result
     thresholds = thresholds_for(config, model=model.recipe.model)
@@ -468,6 +475,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
                 turn_id=str(request.turn_id or ""),
                 source_numbers={source["n"] for source in answer.sources},
             ),
+            agent=answer.answered_by,
         )
     )
 

@@ -175,8 +175,9 @@ export class Exchange {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, message }) {
+  showFoot({ status, answerSource, model, agent, message }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, model));
+    if (agent) labels.append(label("gear", agent, "agent"));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
     if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
     const why = config.urls.turnAdmin && this.turnId
@@ -328,5 +329,5 @@ export class Thread {
 }
 
 const stored = (message) => ({
-  html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model,
+  html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model, agent: message.turn.agent,
 });
