@@ -51,6 +51,7 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         ),
     ),
     (_("Plusieurs agents"), ("dispatch_margin",)),
+    (_("Pages du web"), ("page_refresh_hours", "gone_page_checks")),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
     (

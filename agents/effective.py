@@ -52,6 +52,8 @@ class EffectiveConfig:
     record_unanswered: bool
     unanswered_threshold: float | None
     generate_questions: bool
+    page_refresh_hours: int
+    gone_page_checks: int
     generate_titles: bool
     max_rounds: int
     max_tool_calls: int

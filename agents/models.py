@@ -246,6 +246,22 @@ class RuntimeSettings(models.Model):
             "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
         ),
     )
+    page_refresh_hours = _count(
+        _("relecture des pages du web"),
+        _(
+            "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
+        ),
+        default=24,
+        least=0,
+        most=8_760,
+    )
+    gone_page_checks = _count(
+        _("relectures avant de désactiver une page disparue"),
+        _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
+        default=3,
+        least=0,
+        most=100,
+    )
     generate_titles = models.BooleanField(
         _("titres par le modèle"),
         default=False,

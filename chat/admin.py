@@ -187,6 +187,7 @@ class TurnAdmin(PrivateAdmin):
                 wrap(admin_views.replay_group),
                 name="chat_turn_replay_group",
             ),
+            path("refusals/", wrap(admin_views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
 

@@ -41,6 +41,7 @@ from chat.exceptions import (
     ServiceTokenError,
     ThreadConflictError,
     TurnNotFoundError,
+    TurnNotLastError,
     TurnRunningError,
 )
 from chat.models import Conversation, Message, ServiceToken, TurnStatus
@@ -78,7 +79,7 @@ from chat.serializers import (
     StoredMessageSerializer,
     ThreadSerializer,
 )
-from chat.thread import BatchResult, append_batch, interrupt_stale_turns
+from chat.thread import OPEN_STATUSES, BatchResult, append_batch, interrupt_stale_turns
 from chat.tracing import log_batch
 
 LIST_LIMIT = 200
@@ -90,6 +91,7 @@ _STATUS: dict[type[ApplicationError], int] = {
     DeploymentNotFoundError: 404,
     TurnNotFoundError: 404,
     TurnRunningError: 409,
+    TurnNotLastError: 409,
     InvalidToolMessageError: 422,
     ThreadConflictError: 409,
     ServiceTokenError: 401,
@@ -169,7 +171,7 @@ class ConversationViewSet(
         messages = (
             Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
         )
-        running = runner.running_turn(conversation.pk) or _paused_turn(messages)
+        running = runner.running_turn(conversation.pk) or _open_turn(messages)
         return Response(
             {
                 "messages": MessageSerializer(messages, many=True).data,
@@ -356,10 +358,9 @@ def _with_etag(response: Response, version: int) -> Response:
     return response
 
 
-def _paused_turn(messages: Iterable[Message]) -> uuid.UUID | None:
-    """The turn that waits for an approval: to a page it still runs, and is followed."""
-    paused = TurnStatus.AWAITING_APPROVAL
-    return next((m.turn_id for m in messages if m.turn and m.turn.status == paused), None)
+def _open_turn(messages: Iterable[Message]) -> uuid.UUID | None:
+    """The turn that another process runs, or that waits for an approval: to a page it runs, and is followed."""
+    return next((m.turn_id for m in messages if m.turn and m.turn.status in OPEN_STATUSES), None)
 
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
@@ -442,6 +443,25 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
     """Continue a turn after `Last-Event-ID`."""
     await in_database(_require_turn, request, turn_id)
     return _stream(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+
+
+@require_POST
+@_edge
+async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Run an interrupted or failed turn again; its events from the first."""
+    turn = await in_database(owned_turn, request.user, request.session, turn_id)
+    language = translation.get_language() or settings.LANGUAGE_CODE
+    return _stream(await runner.retry(turn, language=language), after=0)
+
+
+@require_POST
+@_edge
+async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Stop a running turn, whichever process runs it; its readers get the end. `stopped` is false where it had ended."""
+    turn = await in_database(owned_turn, request.user, request.session, turn_id)
+    is_running = turn.status == TurnStatus.RUNNING
+    stopped = is_running and await runner.stop_anywhere(turn.conversation_id)
+    return JsonResponse({"stopped": stopped}, status=202)
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:

@@ -23,6 +23,7 @@ from chat.protocol import (
     DecisionFrame,
     Failure,
     ResumeFrame,
+    RetryFrame,
     StopFrame,
     parse_frame,
     websocket_frame,
@@ -84,10 +85,14 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 )
                 self._follow(turn_id, after=0)
             case StopFrame():
-                runner.stop(self.conversation.pk)
+                await runner.stop_anywhere(self.conversation.pk)
             case ResumeFrame(turn_id, last_event_id):
                 await in_database(socket_turn, self.scope["session"], turn_id)
                 self._follow(turn_id, after=last_event_id)
+            case RetryFrame(turn_id):
+                turn = await in_database(socket_turn, self.scope["session"], turn_id)
+                await runner.retry(turn, language=self._language)
+                self._follow(turn_id, after=0)
             case DecisionFrame(turn_id, tool_call_id, is_approved):
                 turn = await in_database(socket_turn, self.scope["session"], turn_id)
                 if await runner.decide(

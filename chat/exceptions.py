@@ -48,6 +48,25 @@ class TurnNotFoundError(ChatError):
     default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
 
 
+class TurnNotLastError(ChatError):
+    """A turn of the past is not run again: its answer would stand after what was said since."""
+
+    code = "turn_not_last"
+    default_message = _(
+        "La conversation a continué depuis cette question : posez-la de nouveau à la suite."
+    )
+
+
+class ServerStoppingError(ChatError):
+    """This process is about to end; another one, or the same one started again, takes the question."""
+
+    code = "server_stopping"
+    retryable = True
+    default_message = _(
+        "Le serveur redémarre. Votre question n’est pas perdue : réessayez dans un instant."
+    )
+
+
 class TurnTimeoutError(ChatError):
     code = "turn_timeout"
     retryable = True

@@ -47,6 +47,7 @@ STEPS: dict[str, Words] = {
     "prompt": gettext_lazy("Consigne au modèle"),
     "tool_loop": gettext_lazy("Boucle d’outils"),
     "generation": gettext_lazy("Rédaction par le modèle"),
+    # No turn writes this step any more; traces that are kept have it.
     "title": gettext_lazy("Titre de la conversation"),
     "error": gettext_lazy("Erreur"),
     "learn": gettext_lazy("Apprentissage"),

@@ -142,6 +142,10 @@ class Turn(models.Model):
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
     lease_expires_at = models.DateTimeField(editable=False)
+    #: How often it was begun again, after an interruption or a pause; event ids and writes belong to one run.
+    run = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
+    #: Set where its owner asks another process to stop it.
+    stop_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
     started_at = models.DateTimeField(_("commencé le"), auto_now_add=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
 

@@ -19,12 +19,15 @@ from django.utils.translation import gettext as _
 
 from agents.llm.base import PromptMessage
 from agents.transactions import short_write
+from chat import statements
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
+from chat.event_log import event_logs
 from chat.exceptions import (
     ConversationNotFoundError,
     InvalidToolMessageError,
     IsolationError,
     ThreadConflictError,
+    TurnNotLastError,
     TurnRunningError,
 )
 from chat.models import (
@@ -56,13 +59,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """`is_new` is false when this client message already has its turn: follow it, do not answer twice."""
+    """`is_new` is false when this client message already has its turn: follow it, do not answer twice. `is_first`:
+    nothing was written to the conversation before, and nobody has named it."""
 
     turn_id: uuid.UUID
     conversation_id: uuid.UUID
     title: str
     is_new: bool
     is_first: bool
+    run: int = 0
 
 
 @dataclass(slots=True)
@@ -156,20 +161,22 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
 ) -> ClaimedTurn:
-    found = list(Conversation.objects.filter(pk=conversation_id).values_list("title", flat=True))
+    found = statements.HEAD.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
-    turn = Turn.objects.create(
-        conversation_id=conversation_id,
-        client_message_id=client_message_id,
-        lease_expires_at=timezone.now() + lease,
+    now = timezone.now()
+    turn = statements.INSERT_TURN.run(
+        Turn(
+            conversation_id=conversation_id,
+            client_message_id=client_message_id,
+            lease_expires_at=now + lease,
+        )
     )
-    is_first, title = not found[0], found[0] or default_title(question)
-    Conversation.objects.filter(pk=conversation_id).update(
-        title=title, version=F("version") + 1, updated_at=timezone.now()
-    )
-    Message.objects.create(
-        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
+    ((named, version),) = found
+    is_first, title = not named and version == 0, named or default_title(question)
+    statements.NAME_CONVERSATION.run(conversation_id=conversation_id, title=title, now=now)
+    statements.INSERT_MESSAGE.run(
+        Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
     )
     return ClaimedTurn(
         turn_id=turn.pk,
@@ -195,16 +202,96 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
     """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation.
 
-    What such a turn had found out is brought into its thread now, before anything else is said there.
+    The text that such a turn had told is kept where its log is (`EventLogs.partial_answer`), and what it had found out
+    is brought into its thread, before anything else is said there.
     """
-    now = timezone.now()
-    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=timezone.now())
     if conversation_id is not None:
         stale = stale.filter(conversation=conversation_id)
-    count = stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    count = sum(_interrupt(*found) for found in stale.values_list("pk", "conversation", "run"))
     if count:
         _apply_abandoned_rounds(conversation_id)
     return count
+
+
+def _interrupt(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int) -> bool:
+    """Interrupt one turn, unless its process came back meanwhile."""
+    partial = event_logs().partial_answer(turn_id, run=run)
+    now = timezone.now()
+    stale = Turn.objects.filter(
+        pk=turn_id, run=run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
+    )
+    with short_write():
+        if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
+            return False
+        if partial is not None and partial.text:
+            Conversation.objects.filter(pk=conversation_id).update(version=F("version") + 1)
+            Message.objects.create(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=partial.text,
+                sources=list(partial.sources),
+            )
+    return True
+
+
+def reopen_turn(turn_id: uuid.UUID) -> bool:
+    """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
+
+    Its partial answer goes: there is one answer to a question. What its tools found out stays, and none runs twice.
+    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    """
+    turn = Turn.objects.get(pk=turn_id)
+    interrupt_stale_turns(turn.conversation_id)
+    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
+    ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
+    try:
+        with short_write():
+            reopened = ended.update(
+                status=TurnStatus.RUNNING,
+                run=F("run") + 1,
+                lease_expires_at=timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS),
+                stop_requested_at=None,
+                finished_at=None,
+                error_code="",
+            )
+            if not reopened:
+                return False
+            if later.exists():
+                raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
+            _drop_answer(turn.conversation_id, turn_id)
+    except IntegrityError as error:
+        raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
+    return True
+
+
+def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """There is one answer to a question: the text that was kept of an interrupted run makes room for it."""
+    messages = Message.objects.for_conversation(conversation_id).exchanges()
+    messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
+
+
+def request_stop(conversation_id: uuid.UUID) -> bool:
+    """Ask whichever process runs the conversation's turn to stop it; `False` where none runs."""
+    interrupt_stale_turns(conversation_id)
+    running = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.RUNNING)
+    with short_write():
+        return bool(running.update(stop_requested_at=timezone.now()))
+
+
+def wanted_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that their owner has neither stopped nor deleted, with the run that they are at."""
+    wanted = Turn.objects.filter(pk__in=turn_ids, stop_requested_at=None)
+    return dict(wanted.values_list("pk", "run"))
+
+
+def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that a living process runs, with the run that it is."""
+    running = Turn.objects.filter(
+        pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
+    )
+    return dict(running.values_list("pk", "run"))
 
 
 def _drop_paused_turn(conversation_id: uuid.UUID) -> int:
@@ -497,50 +584,50 @@ def save_exchange(
     status: TurnStatus,
     trace: list[dict[str, Any]],
     error_code: str = "",
+    run: int = 0,
 ) -> int | None:
-    """End a turn with its answer; returns the message's id, `None` where there is no text to keep.
+    """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
-    A turn that was taken for dead (its lease ran out) and ends after all keeps its answer. Raises
-    `ConversationNotFoundError` where the turn was deleted meanwhile.
+    A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
+    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
     """
+    ending: dict[str, object] = {
+        "status": status,
+        "answer_source": answer.source,
+        "model": answer.model,
+        "score": answer.score,
+        "best_score": answer.best_score,
+        "llm_calls": answer.llm_calls,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "rounds": answer.rounds,
+        "efficiency": answer.efficiency,
+        "stop_reason": answer.stop_reason,
+        "is_personal": answer.is_personal,
+        "answered_by": answer.answered_by,
+        "trace": trace,
+        "error_code": error_code,
+        "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
+    }
+    this_run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": run}
     with short_write():
-        updated = Turn.objects.filter(
-            pk=turn_id,
-            conversation=conversation_id,
-            status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
-        ).update(
-            status=status,
-            answer_source=answer.source,
-            model=answer.model,
-            score=answer.score,
-            best_score=answer.best_score,
-            llm_calls=answer.llm_calls,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            rounds=answer.rounds,
-            efficiency=answer.efficiency,
-            stop_reason=answer.stop_reason,
-            is_personal=answer.is_personal,
-            answered_by=answer.answered_by,
-            trace=trace,
-            error_code=error_code,
-            finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
-        )
-        if not updated:
-            raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+        if not statements.END_TURN.run(**this_run, **ending):
+            if not statements.END_LATE_TURN.run(**this_run, **ending):
+                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+            _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
-        Conversation.objects.filter(pk=conversation_id).update(
-            version=F("version") + 1, updated_at=timezone.now()
-        )
+        statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
         is_pause = status is TurnStatus.AWAITING_APPROVAL
         if is_pause or (not answer.text and status is TurnStatus.FAILED):
             return None
-        message = Message.objects.create(
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            role=Role.ASSISTANT,
-            content=answer.text,
-            sources=answer.sources,
+        message = statements.INSERT_MESSAGE.run(
+            Message(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=answer.text,
+                sources=answer.sources,
+            )
         )
         return message.pk

@@ -3,7 +3,7 @@
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
-from chat import api, views
+from chat import api, approvals, views
 
 router = SimpleRouter()
 router.register("conversations", api.ConversationViewSet, basename="conversation")
@@ -25,4 +25,11 @@ urlpatterns = [
     ),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
+    path(
+        "api/rag/turns/<uuid:turn_id>/approvals",
+        approvals.ApprovalsView.as_view(),
+        name="turn-approvals",
+    ),
+    path("api/rag/turns/<uuid:turn_id>/retry", api.retry_turn, name="turn-retry"),
+    path("api/rag/turns/<uuid:turn_id>/stop", api.stop_turn, name="turn-stop"),
 ]

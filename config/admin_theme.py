@@ -48,6 +48,9 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         _("Connaissances"),
         (
             Entry(_("Documents"), "description", "knowledge_document", "knowledge.view_document"),
+            Entry(
+                _("Adresses du web"), "public", "knowledge_websource", "knowledge.view_websource"
+            ),
             Entry(_("Passages"), "segment", "knowledge_chunk", "knowledge.view_chunk"),
             Entry(
                 _("Questions proches"),

@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -39,7 +40,7 @@ from chat.models import (
 from chat.protocol import Done, Tool
 from chat.rounds import operation_id_of
 from chat.thread import append_batch, load_thread
-from chat.tool_loop import Toolbox
+from chat.toolbox import Toolbox, choose_tools
 from chat.turn import TurnResult
 from faqs.models import CachedResponse
 from tests.factories import (
@@ -49,6 +50,7 @@ from tests.factories import (
     make_deployment,
     make_exchange,
     make_library,
+    make_user,
 )
 from tests.integration.chat.test_turn import FAR, KNOWN, Listener, ask, model, scripted
 from tests.model_server import ModelReply, ModelServer, check_chat_request
@@ -205,14 +207,11 @@ class SectionOneTests(LoopTestCase):
 
     async def test_calculation_of_tools_is_done_once_a_turn(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Fin."])
-        with mock.patch("chat.tool_loop.available_tools") as available, declared(weather, clock):
-            from tools_registry.catalog import available_tools
-
-            available.side_effect = available_tools
-            with scripted(*replies):
+        with mock.patch("chat.turn.choose_tools", wraps=choose_tools) as chosen:
+            with declared(weather, clock), scripted(*replies):
                 await self.ask()
                 offered = [made.options.tools for made in model().calls]
-        assert available.call_count == 1
+        assert chosen.call_count == 1
         assert offered[0] == offered[1] == offered[2]
         assert {tool["function"]["name"] for tool in offered[0]} == {"weather", "clock"}
 
@@ -492,6 +491,26 @@ class SectionFourTests(LoopTestCase):
         stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
         assert [m.success for m in stored] == [False, False]
 
+    async def test_a_right_lost_while_the_model_answers_bites_within_the_turn(self) -> None:
+        user = await in_database(make_user)
+        group = await Group.objects.acreate(name="librarians")
+        await user.groups.aadd(group)
+        conversation = await in_database(make_conversation, self.deployment, user=user)
+
+        def leave() -> dict[str, object]:
+            """Leave the group."""
+            user.groups.clear()
+            return {}
+
+        with declared(clock, leave, tags=frozenset({"librarians"}), uses_database=True):
+            with scripted(asking(call("leave")), asking(call("clock")), ["Non."]):
+                await self.ask(conversation=conversation)
+                offered = [len(made.options.tools) for made in model().calls]
+        assert offered == [2, 2, 2]
+        assert ran == []
+        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
+        assert [(m.name, m.error) for m in stored] == [("leave", ""), ("clock", "tool_forbidden")]
+
 
 @contextmanager
 def declared_too(function: Any) -> Iterator[None]:
@@ -611,7 +630,6 @@ class EventTests(LoopTestCase):
         assert states == [ExecutionState.FINISHED] * 5
 
     async def test_guard_rail_lets_a_question_pass_for_a_tool_above_its_threshold(self) -> None:
-        from chat.tool_loop import Toolbox
         from tools_registry.selection.base import SelectedTool, SelectionReason
         from tools_registry.tool import registry
 
@@ -619,7 +637,7 @@ class EventTests(LoopTestCase):
             spec = registry.get("clock")
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            toolbox = Toolbox((found,), frozenset(), None, has_threshold=True)
+            toolbox = Toolbox((found,), None, has_threshold=True)
             with mock.patch("chat.turn.choose_tools", return_value=toolbox), scripted(["10 h."]):
                 result, _listener = await self.ask(FAR)
                 prompt = model().calls[0].messages[-1].content
@@ -736,4 +754,4 @@ class EarlierToolsTests(LoopTestCase):
             spec = registry.get("clock")
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            assert not Toolbox((found,), frozenset(), None).fits_the_question
+            assert not Toolbox((found,), None).fits_the_question

@@ -80,6 +80,7 @@ async def ask(
         language="fr",
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
+        user_id=conversation.user_id,
         is_first=claimed.is_first,
     )
     result = await run_turn(request, listener)
@@ -149,6 +150,7 @@ class PathTests(TestCase):
             result, _ = await ask(self.deployment, VERIFIABLE)
             model().assert_exhausted()
         assert self.steps(result)["direct_answer"] == "verified"
+        assert result.answer.llm_calls == 1
         assert result.answer.source == AnswerSource.DIRECT_QA
 
     async def test_verifier_is_off_by_default(self) -> None:
