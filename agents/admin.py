@@ -87,6 +87,7 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "max_answer_tokens",
             "generate_questions",
             "generate_titles",
+            "api_source_lines",
         ),
     ),
 )
@@ -280,6 +281,7 @@ class DeploymentAdmin(SettingsAdmin):
     autocomplete_fields = ("agent",)
     inlines = (SpecialistInline,)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
+    readonly_fields = ("public_key",)
     fieldsets = (
         (
             None,
@@ -296,6 +298,7 @@ class DeploymentAdmin(SettingsAdmin):
                 )
             },
         ),
+        (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
         (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
         *setting_fieldsets(OVERLAY_PREFIX),
     )
@@ -309,6 +312,11 @@ class DeploymentAdmin(SettingsAdmin):
         deployment = kwargs.get("obj")
         context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
+        context["widget_script"] = (
+            request.build_absolute_uri("/widget.js")
+            if deployment is not None and deployment.origins
+            else ""
+        )
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -344,7 +352,10 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = tuple(setting_fieldsets())
+    fieldsets = (
+        *setting_fieldsets(),
+        (_("Limites"), {"classes": ("tab",), "fields": RuntimeSettings.SITE_ONLY}),
+    )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

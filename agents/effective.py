@@ -64,6 +64,7 @@ class EffectiveConfig:
     tool_mode: str
     tool_top_k: int
     tool_threshold: float | None
+    api_source_lines: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 

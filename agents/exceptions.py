@@ -17,6 +17,8 @@ class ApplicationError(Exception):
     code: ClassVar[str] = "internal_error"
     retryable: ClassVar[bool] = False
     default_message: ClassVar[str | Promise] = _("Une erreur interne est survenue.")
+    #: Seconds after which another try may succeed, where somebody said so.
+    retry_after: float | None = None
 
     def __init__(self, detail: str = "", *, public_message: str | Promise | None = None) -> None:
         self.public_message = public_message or self.default_message
@@ -29,11 +31,18 @@ class LLMError(ApplicationError):
 
 
 class LLMUnavailableError(LLMError):
-    """The server refuses connections, rate-limits or fails (429, 5xx)."""
+    """The server refuses connections, rate-limits or fails (5xx; 429 by its subclass)."""
 
     code = "llm_unavailable"
     retryable = True
     default_message = _("Le modèle de langage est indisponible. Réessayez dans un instant.")
+
+
+class LLMRateLimitedError(LLMUnavailableError):
+    """The server says that it is asked too much (429); `retry_after` where it said for how long."""
+
+    code = "llm_rate_limited"
+    default_message = _("Le modèle de langage reçoit trop de demandes. Réessayez dans un instant.")
 
 
 class LLMTimeoutError(LLMError):
@@ -47,3 +56,13 @@ class LLMResponseError(LLMError):
 
     code = "llm_response"
     default_message = _("La réponse du modèle de langage est inexploitable ou incomplète.")
+
+
+class LLMCutError(LLMResponseError):
+    """The stream broke off before its end: the text so far is kept, and asking again may bring the whole."""
+
+    code = "llm_cut"
+    retryable = True
+    default_message = _(
+        "La réponse du modèle de langage s’est interrompue avant la fin. Réessayez."
+    )

@@ -5,7 +5,9 @@ optional field and `Deployment.config_overlay` may hold any of them by name; `ag
 Nothing else reads a knob.
 """
 
+import secrets
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -328,6 +330,50 @@ class RuntimeSettings(models.Model):
         null=True,
         blank=True,
     )
+    api_source_lines = models.BooleanField(
+        _("sources écrites dans les réponses de l’API"),
+        default=False,
+        help_text=_(
+            "Ajouter la liste des sources à la fin du texte rendu par /v1, pour les logiciels qui n’affichent que lui."
+        ),
+    )
+
+    # Of the site alone: who asks too much does so whichever the deployment.
+    asks_per_minute_user = _count(
+        _("questions par minute et par personne"),
+        _("Utilisateur connecté, ou visiteur. 0 : sans limite."),
+        default=30,
+        least=0,
+        most=100_000,
+    )
+    asks_per_minute_key = _count(
+        _("questions par minute et par clé d’API"),
+        _("0 : sans limite."),
+        default=120,
+        least=0,
+        most=100_000,
+    )
+    asks_per_minute_address = _count(
+        _("questions par minute et par adresse"),
+        _("Toutes les personnes derrière une même adresse, sauf les clés d’API. 0 : sans limite."),
+        default=240,
+        least=0,
+        most=100_000,
+    )
+    sign_ins_per_minute = _count(
+        _("essais de connexion par minute"),
+        _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
+        default=10,
+        least=0,
+        most=100_000,
+    )
+    #: Fields that no agent or deployment overrides.
+    SITE_ONLY: ClassVar = (
+        "asks_per_minute_user",
+        "asks_per_minute_key",
+        "asks_per_minute_address",
+        "sign_ins_per_minute",
+    )
 
     class Meta:
         verbose_name = _("réglages du site")
@@ -351,7 +397,11 @@ class RuntimeSettings(models.Model):
     @classmethod
     def knobs(cls) -> "dict[str, models.Field[Any, Any]]":
         """Every setting that an agent or a deployment may override, by name."""
-        return {field.name: field for field in cls._meta.concrete_fields if not field.primary_key}
+        return {
+            field.name: field
+            for field in cls._meta.concrete_fields
+            if not field.primary_key and field.name not in cls.SITE_ONLY
+        }
 
 
 def _inheritable(knob: "models.Field[Any, Any]") -> "models.Field[Any, Any]":
@@ -410,6 +460,36 @@ class Audience(models.TextChoices):
     GROUPS = "groups", _("Certains groupes")
 
 
+def new_public_key() -> str:
+    """Names a deployment to the widget. It stands in the pages of other sites, so it is no secret and opens nothing alone."""
+    return f"rpk_{secrets.token_urlsafe(18)}"
+
+
+def valid_origin(text: str) -> str:
+    """`https://www.example.org[:port]`, in lower case; raises where it is none (a path, a wildcard, no host)."""
+    try:
+        parts = urlsplit(text.strip().lower())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    host = parts.hostname or ""
+    is_whole = parts.scheme in ("http", "https") and not (parts.path.strip("/") or parts.query)
+    # What goes into a header of the page: nothing there may end a directive or name every host.
+    plain = host.isascii() and all(letter.isalnum() or letter in ".-:" for letter in host)
+    if not host or not is_whole or not plain or parts.username or parts.fragment:
+        raise ValidationError(
+            _("« %(text)s » n’est pas une origine. Exemple : https://www.example.org"),
+            params={"text": text.strip()[:100]},
+        )
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def validate_origins(text: str) -> None:
+    """One origin a line."""
+    for line in text.split():
+        valid_origin(line)
+
+
 class Deployment(models.Model):
     """Where an agent is offered, to whom, and with which settings of its own."""
 
@@ -429,6 +509,23 @@ class Deployment(models.Model):
     )
     groups = models.ManyToManyField(Group, blank=True, verbose_name=_("groupes"))
     is_active = models.BooleanField(_("actif"), default=True)
+    public_key = models.CharField(
+        _("clé publique"),
+        max_length=60,
+        unique=True,
+        default=new_public_key,
+        editable=False,
+        help_text=_("Nomme ce déploiement dans la balise du widget. Elle n’est pas secrète."),
+    )
+    allowed_origins = models.TextField(
+        _("sites autorisés"),
+        blank=True,
+        default="",
+        validators=[validate_origins],
+        help_text=_(
+            "Sites qui peuvent afficher le widget, un par ligne : https://www.example.org. Vide : aucun."
+        ),
+    )
     config_overlay = models.JSONField(
         _("réglages propres"),
         blank=True,
@@ -456,6 +553,17 @@ class Deployment(models.Model):
         if overlay in IndexingMethod.values:
             return IndexingMethod(overlay)
         return IndexingMethod(agent.indexing_method)
+
+    @property
+    def origins(self) -> list[str]:
+        """The sites that may show the widget, as browsers write them; what a script left malformed is no site."""
+        found = []
+        for line in self.allowed_origins.split():
+            try:
+                found.append(valid_origin(line))
+            except ValidationError:
+                continue
+        return found
 
     def clean(self) -> None:
         """Known keys with valid values only; each error names its key."""

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
@@ -30,7 +31,16 @@ from agents.admin_base import (
 )
 from chat import admin_views
 from chat.explanation import efficiency_grade, explain_trace
-from chat.models import AnswerSource, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
+from chat.models import (
+    AnswerSource,
+    ApiKey,
+    Conversation,
+    Message,
+    Role,
+    ServiceToken,
+    Turn,
+    TurnStatus,
+)
 from knowledge.models import Chunk, Document
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -65,15 +75,18 @@ class ConversationAdmin(PrivateAdmin):
     list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
     list_filter = (
         "deployment",
+        "channel",
         ("updated_at", RangeDateFilter),
         "turns__answer_source",
     )
     list_filter_submit = True
-    list_select_related = ("deployment", "user")
+    list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title",)
     ordering = ("-updated_at",)
-    readonly_fields = ("deployment_link", "asker")
-    fieldsets = ((None, {"fields": ("deployment_link", "asker", "created_at", "updated_at")}),)
+    readonly_fields = ("deployment_link", "asker", "channel")
+    fieldsets = (
+        (None, {"fields": ("deployment_link", "asker", "channel", "created_at", "updated_at")}),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         conversations: QuerySet[Conversation] = super().get_queryset(request)
@@ -88,6 +101,7 @@ class ConversationAdmin(PrivateAdmin):
         conversation = kwargs.get("obj")
         if isinstance(conversation, Conversation):
             messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
+            context["client_thread"] = conversation.client_thread
             context["thread"] = [
                 {
                     "message": message,
@@ -110,6 +124,8 @@ class ConversationAdmin(PrivateAdmin):
 
     @admin.display(description=_("posée par"), ordering="user__username")
     def asker(self, conversation: Conversation) -> str:
+        if conversation.api_key is not None:
+            return str(conversation.api_key)
         return str(conversation.user) if conversation.user else gettext("Visiteur anonyme")
 
     @admin.display(description=_("questions"), ordering="turn_count")
@@ -312,6 +328,62 @@ class ServiceTokenAdmin(StaffAdmin):
     def revoke(self, request: HttpRequest, tokens: QuerySet[ServiceToken]) -> None:
         count = tokens.filter(is_revoked=False).update(is_revoked=True)
         message = ngettext("%(count)d jeton révoqué.", "%(count)d jetons révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(StaffAdmin):
+    """Keys of `/v1`. The page that follows the creation of one shows it, once; it is not kept, nor put in a message."""
+
+    list_display = ("name", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
+    list_filter = ("is_revoked", "deployments")
+    search_fields = ("name", "prefix")
+    ordering = ("name",)
+    fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
+    readonly_fields = ("shown_prefix", "last_used_at")
+    filter_horizontal = ("deployments",)
+    actions = ("revoke",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        keys: QuerySet[ApiKey] = super().get_queryset(request)
+        return keys.prefetch_related("deployments")
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        if not change:
+            form.drawn_secret = obj.draw_secret()
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        form.instance.drawn_secret = getattr(form, "drawn_secret", "")
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Clé d’API créée"),
+            "opts": self.opts,
+            "key": obj,
+            "secret": obj.drawn_secret,
+            "address": request.build_absolute_uri("/v1"),
+            "model": obj.deployments.values_list("slug", flat=True).first() or "",
+            "list_url": admin_url(ApiKey, "changelist"),
+        }
+        return TemplateResponse(request, "admin/chat/apikey/issued.html", context)
+
+    @admin.display(description=_("clé"), ordering="prefix")
+    def shown_prefix(self, key: ApiKey) -> str:
+        return f"{key.prefix}…" if key.prefix else "–"
+
+    @admin.display(description=_("déploiements"))
+    def opened(self, key: ApiKey) -> str:
+        return ", ".join(deployment.slug for deployment in key.deployments.all()) or "–"
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        count = keys.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d clé révoquée.", "%(count)d clés révoquées.", count)
         self.message_user(request, message % {"count": count})
 
 

@@ -5,6 +5,7 @@ of their deployments. Errors of ours become `{"code", "message"}` with the statu
 thing from somebody else's.
 """
 
+import math
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from functools import wraps
@@ -37,6 +38,7 @@ from chat.exceptions import (
     InvalidMessageError,
     InvalidToolMessageError,
     MessageTooLargeError,
+    RateLimitedError,
     ServiceForbiddenError,
     ServiceTokenError,
     ThreadConflictError,
@@ -54,6 +56,7 @@ from chat.permissions import (
     owned_turn,
     served_conversation,
     start_conversation,
+    visitor_of,
 )
 from chat.protocol import (
     parse_json_object,
@@ -64,6 +67,7 @@ from chat.protocol import (
     valid_question,
     valid_uuid,
 )
+from chat.rate_limits import address_of, limit_asking
 from chat.runner import runner
 from chat.serializers import (
     BatchErrorSerializer,
@@ -96,13 +100,17 @@ _STATUS: dict[type[ApplicationError], int] = {
     ThreadConflictError: 409,
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
+    RateLimitedError: 429,
 }
 
 
 def error_response(error: ApplicationError) -> JsonResponse:
     code = _STATUS.get(type(error), 503 if error.retryable else 500)
     body = {"code": error.code, "message": str(error.public_message)}
-    return JsonResponse(body, status=code)
+    response = JsonResponse(body, status=code)
+    if error.retry_after is not None:
+        response["Retry-After"] = str(math.ceil(error.retry_after))
+    return response
 
 
 class ConversationViewSet(
@@ -427,6 +435,8 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
+    person = user.pk if user.is_authenticated else visitor_of(request.session)
+    limit_asking(person, address_of(request))
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)

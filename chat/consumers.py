@@ -28,6 +28,7 @@ from chat.protocol import (
     parse_frame,
     websocket_frame,
 )
+from chat.rate_limits import client_address, limit_asking_here
 from chat.runner import runner
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def connect(self) -> None:
         self._following: asyncio.Task[None] | None = None
+        self._address = _address_of(self.scope)
         self._language = self.scope.get("language") or translation.get_language()
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
@@ -77,6 +79,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case AskFrame(message, client_message_id):
                 if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
                     await self._check_rights(self.conversation.pk)
+                await limit_asking_here(
+                    self.conversation.user_id or self.conversation.visitor, self._address
+                )
                 turn_id = await runner.start(
                     self.conversation,
                     question=message,
@@ -118,3 +123,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         except Exception:  # the edge of a socket: nothing awaits this task
             logger.exception("relay failed round_id=%s", turn_id)
             await self.close(code=1011)
+
+
+def _address_of(scope: dict[str, Any]) -> str:
+    forwarded = dict(scope["headers"]).get(b"x-forwarded-for", b"").decode("latin-1")
+    return client_address((scope.get("client") or ("",))[0], forwarded)

@@ -1,6 +1,9 @@
 """Errors of the `chat` app."""
 
+import math
+
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from agents.exceptions import ApplicationError
 
@@ -124,3 +127,36 @@ class ServiceTokenError(ChatError):
 class ServiceForbiddenError(ChatError):
     code = "service_forbidden"
     default_message = _("Ce jeton de service n’ouvre pas cette conversation.")
+
+
+class ApiKeyError(ChatError):
+    """No API key, or one that is unknown, revoked or expired."""
+
+    code = "invalid_api_key"
+    default_message = _("Une clé d’API valide est demandée.")
+
+
+class DeploymentClosedError(ChatError):
+    """A key names a deployment that is its own, and switched off."""
+
+    code = "deployment_closed"
+    default_message = _("Ce déploiement est fermé pour le moment.")
+
+
+class RateLimitedError(ChatError):
+    """Too much in too short a time; `retry_after` says in how many seconds the next try is let through."""
+
+    code = "rate_limited"
+    retryable = True
+
+    def __init__(self, detail: str = "", *, retry_after: float) -> None:
+        super().__init__(
+            detail,
+            public_message=ngettext(
+                "Trop de demandes en peu de temps. Réessayez dans %(seconds)d seconde.",
+                "Trop de demandes en peu de temps. Réessayez dans %(seconds)d secondes.",
+                seconds := max(1, math.ceil(retry_after)),
+            )
+            % {"seconds": seconds},
+        )
+        self.retry_after = seconds

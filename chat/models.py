@@ -17,6 +17,7 @@ from typing import ClassVar, Self
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import Deployment
@@ -30,6 +31,14 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         if visitor is not None:
             return self.filter(user=None, visitor=visitor)
         return self.none()
+
+
+class Channel(models.TextChoices):
+    """By which door a conversation came in."""
+
+    PAGE = "page", _("Page de conversation")
+    WIDGET = "widget", _("Widget")
+    API = "api", _("API")
 
 
 class Conversation(models.Model):
@@ -49,6 +58,20 @@ class Conversation(models.Model):
         verbose_name=_("utilisateur"),
     )
     visitor = models.UUIDField(null=True, blank=True, editable=False)
+    channel = models.CharField(
+        _("canal"), max_length=10, choices=Channel.choices, default=Channel.PAGE, editable=False
+    )
+    api_key = models.ForeignKey(
+        "ApiKey",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="conversations",
+        verbose_name=_("clé d’API"),
+    )
+    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.client_threads`).
+    client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
     version = models.PositiveIntegerField(default=0, editable=False)
@@ -358,6 +381,11 @@ class AppliedOperation(models.Model):
         return str(self.operation_id)
 
 
+def secret_hash(secret: str) -> str:
+    """Plain SHA-256 is right here: a secret is 256 random bits, which no dictionary holds."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
 class ServiceToken(models.Model):
     """A server's right to write batches. Only a hash is kept; the token is shown once, when it is issued."""
 
@@ -388,8 +416,7 @@ class ServiceToken(models.Model):
 
     @staticmethod
     def hash_of(token: str) -> str:
-        """Plain SHA-256 is right here: a token is 256 random bits, which no dictionary holds."""
-        return hashlib.sha256(token.encode()).hexdigest()
+        return secret_hash(token)
 
     @classmethod
     def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
@@ -405,3 +432,48 @@ class ServiceToken(models.Model):
         return (
             self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
         )
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def usable(self) -> Self:
+        """Neither revoked nor expired."""
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), is_revoked=False)
+
+
+class ApiKey(models.Model):
+    """A program's right to ask through `/v1`, as its deployments only. A hash is kept; the key is shown once."""
+
+    #: What staff recognise a key by: its first characters, far too few to guess the rest.
+    PREFIX_CHARACTERS: ClassVar = 10
+
+    name = models.CharField(_("nom"), max_length=100, unique=True)
+    prefix = models.CharField(_("début de la clé"), max_length=20, editable=False)
+    key_hash = models.CharField(max_length=64, unique=True, editable=False)
+    deployments = models.ManyToManyField(
+        Deployment,
+        related_name="api_keys",
+        verbose_name=_("déploiements"),
+        help_text=_("La clé les ouvre, quel que soit leur public. Aucun : elle n’ouvre rien."),
+    )
+    is_revoked = models.BooleanField(_("révoquée"), default=False)
+    expires_at = models.DateTimeField(
+        _("expire le"), null=True, blank=True, help_text=_("Vide : jamais.")
+    )
+    created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
+    last_used_at = models.DateTimeField(_("dernier usage"), null=True, blank=True, editable=False)
+
+    objects = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("clé d’API")
+        verbose_name_plural = _("clés d’API")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def draw_secret(self) -> str:
+        """Give this unsaved key its secret, which is returned and not kept."""
+        secret = f"rsk_{secrets.token_urlsafe(32)}"
+        self.prefix, self.key_hash = secret[: self.PREFIX_CHARACTERS], secret_hash(secret)
+        return secret

@@ -1,9 +1,11 @@
 """Who may open which deployment and read which conversation. Every door of the chat asks here.
 
-People come with a session; servers come with a service token, which opens the batch endpoint and nothing else.
+People come with a session; servers come with a service token, which opens the batch endpoint and nothing else; programs
+that ask come with an API key, which opens its own deployments on `/v1` and nothing else.
 """
 
 import uuid
+from datetime import timedelta
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -13,6 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
@@ -22,15 +25,18 @@ from rest_framework.views import APIView
 
 from agents.models import Audience, Deployment
 from chat.exceptions import (
+    ApiKeyError,
     ConversationNotFoundError,
+    DeploymentClosedError,
     DeploymentNotFoundError,
     ServiceForbiddenError,
     ServiceTokenError,
     TurnNotFoundError,
 )
-from chat.models import Conversation, ServiceToken, Turn
+from chat.models import ApiKey, Conversation, ServiceToken, Turn, secret_hash
 
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
+KEY_USE_INTERVAL = timedelta(minutes=1)
 _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
 
 SomeUser = AbstractBaseUser | AnonymousUser
@@ -131,6 +137,40 @@ def start_conversation(
         defaults={"deployment": deployment, **owner},
     )
     return conversation
+
+
+def api_key_of(authorization: str) -> ApiKey:
+    """The key that an `Authorization` header bears; a session counts for nothing here. Raises `ApiKeyError`."""
+    scheme, _space, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise ApiKeyError("no key")
+    key = ApiKey.objects.usable().filter(key_hash=secret_hash(secret.strip())).first()
+    if key is None:
+        raise ApiKeyError("unknown, revoked or expired key")
+    _note_use(key)
+    return key
+
+
+def _note_use(key: ApiKey) -> None:
+    """When a key was last used, to the minute: a busy key must not mean a write for each question."""
+    now = timezone.now()
+    if key.last_used_at is None or now - key.last_used_at >= KEY_USE_INTERVAL:
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+
+
+def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:
+    """The deployments that staff gave to this key, and that are open."""
+    return key.deployments.filter(is_active=True).select_related("agent").order_by("slug")
+
+
+def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
+    """Raises `DeploymentNotFoundError` for one that is not the key's, without saying whether it exists."""
+    deployment = key.deployments.select_related("agent").filter(slug=slug).first()
+    if deployment is None:
+        raise DeploymentNotFoundError("not a deployment of this key")
+    if not deployment.is_active:
+        raise DeploymentClosedError(f"deployment {deployment.pk} is switched off")
+    return deployment
 
 
 class ServiceTokenAuthentication(BaseAuthentication):

@@ -9,7 +9,7 @@ so that a reader who lost the connection asks for what comes after the last id i
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], and url of a page
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent
-    error    code, message, retryable          (the last event of a turn that failed)
+    error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
 `{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
@@ -154,13 +154,21 @@ class Failure:
     code: str
     message: str
     retryable: bool
+    #: Seconds after which another try may succeed, where somebody said so.
+    retry_after: float | None = None
 
     @classmethod
     def of(cls, error: ApplicationError) -> "Failure":
-        return cls(code=error.code, message=str(error.public_message), retryable=error.retryable)
+        return cls(
+            code=error.code,
+            message=str(error.public_message),
+            retryable=error.retryable,
+            retry_after=error.retry_after,
+        )
 
     def as_json(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "retryable": self.retryable}
+        said = {"code": self.code, "message": self.message, "retryable": self.retryable}
+        return said if self.retry_after is None else {**said, "retryAfter": self.retry_after}
 
 
 Event = Meta | Delta | Sources | Tool | Done | Failure

@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
 from chat.afterwards import settle
+from chat.client_threads import given_context
 from chat.event_log import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.exceptions import ServerStoppingError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
@@ -117,18 +118,9 @@ class Runner:
         decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
         if decided is None:
             return None
-        deployment_id, user_id, claimed, meta = decided
-        request = TurnRequest(
-            deployment_id=deployment_id,
-            question=meta.question,
-            language=language,
-            turn_id=turn.pk,
-            conversation_id=turn.conversation_id,
-            user_id=user_id,
-            is_resumed=True,
-            run=claimed.run,
-        )
-        self._launch(request, claimed, meta)
+        conversation, claimed, meta = decided
+        request = _again(conversation, claimed, meta, language)
+        self._launch(replace(request, is_resumed=True), claimed, meta)
         return turn.pk
 
     async def retry(self, turn: Turn, *, language: str) -> uuid.UUID:
@@ -143,16 +135,8 @@ class Runner:
         reopened = await in_database(_reopened, turn.pk)
         if reopened is None:
             return turn.pk
-        deployment_id, claimed, meta = reopened
-        request = TurnRequest(
-            deployment_id=deployment_id,
-            question=meta.question,
-            language=language,
-            turn_id=turn.pk,
-            conversation_id=turn.conversation_id,
-            run=claimed.run,
-        )
-        self._launch(request, claimed, meta)
+        conversation, claimed, meta = reopened
+        self._launch(_again(conversation, claimed, meta, language), claimed, meta)
         return turn.pk
 
     def _launch(self, request: TurnRequest, claimed: ClaimedTurn, meta: Meta) -> None:
@@ -382,6 +366,7 @@ def _claim(
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
         is_first=claimed.is_first,
+        given=given_context(conversation),
     )
     try:
         with translation.override(language):
@@ -466,21 +451,34 @@ def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
 
 def _decided(
     turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
-) -> tuple[int, int | None, ClaimedTurn, Meta] | None:
-    """Store a decision; after the last one, what the turn needs to go on: deployment, user, and how it is announced."""
+) -> tuple[Conversation, ClaimedTurn, Meta] | None:
+    """Store a decision; after the last one, what the turn needs to go on."""
     if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
         return None
-    of_conversation = Conversation.objects.values_list("deployment_id", "user_id")
-    deployment_id, user_id = of_conversation.get(turns=turn_id)
-    return deployment_id, user_id, *_stored_meta(turn_id)
+    return Conversation.objects.get(turns=turn_id), *_stored_meta(turn_id)
 
 
-def _reopened(turn_id: uuid.UUID) -> tuple[int, ClaimedTurn, Meta] | None:
+def _reopened(turn_id: uuid.UUID) -> tuple[Conversation, ClaimedTurn, Meta] | None:
     """Reopen a turn; what it needs to run again, or nothing where it is to be followed only."""
     if not reopen_turn(turn_id):
         return None
-    deployment_id = Conversation.objects.values_list("deployment_id", flat=True).get(turns=turn_id)
-    return deployment_id, *_stored_meta(turn_id)
+    return Conversation.objects.get(turns=turn_id), *_stored_meta(turn_id)
+
+
+def _again(
+    conversation: Conversation, claimed: ClaimedTurn, meta: Meta, language: str
+) -> TurnRequest:
+    """A stored turn as a request: it runs for whom it ran before."""
+    return TurnRequest(
+        deployment_id=conversation.deployment_id,
+        question=meta.question,
+        language=language,
+        turn_id=claimed.turn_id,
+        conversation_id=conversation.pk,
+        user_id=conversation.user_id,
+        given=given_context(conversation),
+        run=claimed.run,
+    )
 
 
 def _stored_end(turn: Turn, answer: Message | None) -> Event:

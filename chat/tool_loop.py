@@ -67,6 +67,8 @@ class ToolLoop:
     answer: Answer
     #: The conversation's first question: nothing but it is in the thread yet.
     is_first: bool = False
+    #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
+    given: Sequence[PromptMessage] = ()
     results: int = 0
     _functions: tuple[Mapping[str, Any], ...] = field(init=False)
 
@@ -168,10 +170,11 @@ class ToolLoop:
             exchanges=self.config.context_exchanges,
             limit=self.config.context_messages - 1 - len(own),
         )
-        self.answer.had_history |= bool(history)
+        self.answer.had_history |= bool(history or self.given)
         self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
         return [
             self.system,
+            *self.given,
             *(message.as_prompt() for message in history),
             self.question,
             *(message.as_prompt() for message in own),

@@ -42,6 +42,7 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
+from chat.client_threads import GivenContext
 from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, lesson_of, recall_answer
@@ -120,6 +121,8 @@ class TurnRequest:
     is_resumed: bool = False
     context: TurnContext | None = None
     run: int = 0
+    #: What a client that keeps its own thread said came before, in place of the stored one.
+    given: GivenContext | None = None
 
 
 @dataclass(slots=True)
@@ -299,6 +302,8 @@ def load_context(request: TurnRequest) -> TurnContext:
     load_calibrations()
     mark = stored_mark(request.deployment_id) if config.memory else None
     tools = _tool_ground(request, config)
+    if request.given is not None:
+        return TurnContext(config, list(request.given.history), request.given.previous, mark, tools)
     if request.conversation_id is None or request.is_first:
         return TurnContext(config, [], "", mark, tools)
     history = load_exchanges(
@@ -403,6 +408,7 @@ async def _use_tools(
         emit=emit,
         answer=answer,
         is_first=request.is_first and not request.is_resumed,
+        given=messages[1:-1] if request.given is not None else (),
     )
     reason = await loop.run()
     trace.step(

@@ -4,6 +4,7 @@ from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
 from chat import api, approvals, views
+from chat.openai_api import views as openai_api
 
 router = SimpleRouter()
 router.register("conversations", api.ConversationViewSet, basename="conversation")
@@ -23,6 +24,9 @@ urlpatterns = [
         api.BatchView.as_view(),
         name="chat-session-batch",
     ),
+    path("v1/models", openai_api.models, name="v1-models"),
+    path("v1/models/<str:slug>", openai_api.model, name="v1-model"),
+    path("v1/chat/completions", openai_api.chat_completions, name="v1-chat-completions"),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
     path(

@@ -133,6 +133,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Utilisateurs"), "person", "auth_user", "auth.view_user"),
             Entry(_("Groupes"), "group", "auth_group", "auth.view_group"),
+            Entry(_("Clés d’API"), "vpn_key", "chat_apikey", "chat.view_apikey"),
             Entry(_("Jetons de service"), "key", "chat_servicetoken", "chat.view_servicetoken"),
         ),
     ),

@@ -367,6 +367,15 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost"
 
 MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)
 MAX_FRAME_BYTES = env.int("MAX_FRAME_BYTES", default=64 * 1024)
+#: Limits on how often somebody asks or signs in are staff's; this switches all of them off (tests of load, another limiter).
+RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
+#: How many proxies of ours write `X-Forwarded-For`; none: the header is not believed.
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+#: How long a process may go on with limits that staff have changed.
+RATE_LIMITS_CACHE_SECONDS = 10.0
+#: What `/v1` reads of a request, and how much of the thread that its client sends reaches the prompt, in characters.
+API_MAX_BODY_BYTES = env.int("API_MAX_BODY_BYTES", default=1024 * 1024)
+API_MAX_HISTORY_CHARACTERS = env.int("API_MAX_HISTORY_CHARACTERS", default=40_000)
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)

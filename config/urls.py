@@ -5,11 +5,17 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
+from chat.sign_in import limited_sign_in
 from config import health
 
 urlpatterns = [
+    path("admin/login/", limited_sign_in(admin.site.login)),
     path("admin/", admin.site.urls),
-    path("login/", auth_views.LoginView.as_view(next_page="chat-home"), name="login"),
+    path(
+        "login/",
+        limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")),
+        name="login",
+    ),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

@@ -15,7 +15,7 @@ from agents.effective import EffectiveConfig, effective_config
 from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment
 from chat.blocks import ThreadMessage
-from chat.models import Conversation, Message, Role, ServiceToken, Turn, TurnStatus
+from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, Lesson, add_manual_faq
 from faqs.memory.array import current_audience
@@ -90,6 +90,15 @@ def make_library(**overrides: Any) -> Deployment:
 
 def make_conversation(deployment: Deployment | None = None, **overrides: Any) -> Conversation:
     return Conversation.objects.create(deployment=deployment or make_deployment(), **overrides)
+
+
+def make_api_key(*deployments: Deployment, **overrides: Any) -> str:
+    """A key for these deployments; returns its secret."""
+    key = ApiKey(**{"name": f"key-{uuid.uuid4().hex[:8]}", **overrides})
+    secret = key.draw_secret()
+    key.save()
+    key.deployments.set(deployments)
+    return secret
 
 
 def make_turn(conversation: Conversation, **overrides: Any) -> Turn:

@@ -20,7 +20,9 @@ from django.conf import settings
 from django.core import checks
 
 from agents.exceptions import (
+    LLMCutError,
     LLMError,
+    LLMRateLimitedError,
     LLMResponseError,
     LLMTimeoutError,
     LLMUnavailableError,
@@ -39,6 +41,7 @@ from agents.llm.transport import (
     StatusError,
     StreamTransport,
     error_for_status,
+    retry_after,
     short_code,
 )
 
@@ -52,7 +55,8 @@ _MAX_EVENT_BYTES = 1024 * 1024
 #: How long the end of the body may come after the end of the reply, for the connection to be used again.
 _DRAIN_SECONDS = 0.25
 _DEFAULT_BASE_URL = "https://api.openai.com/v1"
-_TRANSIENT = re.compile(r"rate.?limit|server.?error|overload|unavailable|timeout|capacity", re.I)
+_RATE_LIMIT = re.compile(r"rate.?limit", re.I)
+_TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: More calls or longer arguments than these are a runaway model; the decoder's memory is bounded by them.
 _MAX_TOOL_CALLS = 128
@@ -324,7 +328,7 @@ class StreamDecoder:
 
     def reply(self) -> Reply:
         if not self.is_finished:
-            raise LLMResponseError("The stream was cut before the end of the reply.")
+            raise LLMCutError("The stream was cut before the end of the reply.")
         return Reply(
             text="".join(self._texts),
             model=self._model,
@@ -501,6 +505,8 @@ def _announced_error(error: Mapping[str, Any]) -> LLMError:
     detail = f"The server announced an error (type {short_code(kind)}, code {short_code(code)})."
     if str(code).isdigit():
         return error_for_status(int(str(code)), detail)
+    if _RATE_LIMIT.search(f"{kind} {code}"):
+        return LLMRateLimitedError(detail)
     if _TRANSIENT.search(f"{kind} {code}"):
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
@@ -551,7 +557,9 @@ def _translated_errors() -> Iterator[None]:
     except openai.APIStatusError as error:
         detail = _status_detail(error)
         error.args = (detail,)
-        raise error_for_status(error.status_code, detail) from error
+        translated = error_for_status(error.status_code, detail)
+        translated.retry_after = retry_after(error.response.headers)
+        raise translated from error
     except (openai.APITimeoutError, httpx2.TimeoutException) as error:
         raise LLMTimeoutError("The server did not answer in time.") from error
     except openai.APIConnectionError as error:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.exceptions import (
+    LLMCutError,
+    LLMError,
+    LLMRateLimitedError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,7 +52,7 @@ class StatusError(Exception):
         self.status = status
         self.said = said
         self.request_id = headers.get("x-request-id", "")
-        self.retry_after = _retry_after(headers)
+        self.retry_after = retry_after(headers)
 
 
 class ResponseBody:
@@ -203,7 +210,9 @@ async def _send(
         async with response:
             said = (await response.content.read(_REFUSAL_BYTES)).decode(errors="replace")
             cause = StatusError(response.status, said, response.headers)
-            raise error_for_status(response.status, _detail(cause)) from cause
+            error = error_for_status(response.status, _detail(cause))
+            error.retry_after = cause.retry_after
+            raise error from cause
 
 
 def _pause_before_retry(error: LLMError, attempt: int) -> float | None:
@@ -217,7 +226,7 @@ def _pause_before_retry(error: LLMError, attempt: int) -> float | None:
     return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """What the server asks for, in seconds. A date (no server of this protocol sends one) counts as nothing."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
@@ -247,11 +256,12 @@ def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
         raise LLMTimeoutError("The server did not answer in time.") from error
     except (aiohttp.ClientConnectionError, OSError) as error:
         if during_body:
-            raise LLMResponseError(f"The response was cut ({type(error).__name__}).") from error
+            raise LLMCutError(f"The response was cut ({type(error).__name__}).") from error
         raise LLMUnavailableError("The server cannot be reached.") from error
     except (aiohttp.ClientError, ValueError) as error:
-        reason = "was cut" if during_body else "failed"
-        raise LLMResponseError(f"The response {reason} ({type(error).__name__}).") from error
+        if during_body:
+            raise LLMCutError(f"The response was cut ({type(error).__name__}).") from error
+        raise LLMResponseError(f"The response failed ({type(error).__name__}).") from error
 
 
 # Errors that both halves share.
@@ -260,7 +270,9 @@ def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
 def error_for_status(status: int, detail: str) -> LLMError:
     if status in {408, 504}:
         return LLMTimeoutError(detail)
-    if status in {409, 425, 429} or status >= 500:
+    if status == 429:
+        return LLMRateLimitedError(detail)
+    if status in {409, 425} or status >= 500:
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
 

@@ -54,7 +54,14 @@ _EMBEDDING = _COLUMNS.index("embedding")
 _MARK = PreparedSelect(
     lambda: MemoryShelf.objects.filter(
         deployment=parameter(MemoryShelf, "deployment"), version__gt=0
-    ).values_list("uuid", "version", "purged_version", "deployment__audience")
+    ).values_list(
+        "uuid",
+        "version",
+        "purged_version",
+        "indexed_version",
+        "indexed_recipe",
+        "deployment__audience",
+    )
 )
 
 #: Sorts equal similarities by the most recent entry first.
@@ -115,7 +122,7 @@ def stored_mark(deployment_id: int) -> MemoryMark | None:
     found = _MARK.rows(deployment=deployment_id)
     if not found:
         return None
-    ((identity, version, purged_version, audience),) = found
+    ((identity, version, purged_version, indexed_version, indexed_recipe, audience),) = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
         members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
@@ -126,8 +133,8 @@ def stored_mark(deployment_id: int) -> MemoryMark | None:
         version=version,
         purged_version=purged_version,
         audience=audience_key(audience, groups),
-        indexed_version=shelf.indexed_version,
-        indexed_recipe=shelf.indexed_recipe,
+        indexed_version=indexed_version,
+        indexed_recipe=indexed_recipe,
     )
 
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.exceptions import (
+    LLMError,
+    LLMRateLimitedError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
 from agents.llm.base import (
     GenerationOptions,
     LanguageModel,
@@ -34,6 +40,7 @@ MESSAGES = [
 OPTIONS = GenerationOptions()
 FAULTS: dict[type[LLMError], ModelReply] = {
     LLMUnavailableError: ModelReply(status=500),
+    LLMRateLimitedError: ModelReply(status=429, retry_after=7),
     LLMTimeoutError: ModelReply(hang_after=0),
     LLMResponseError: ModelReply(status=403),
 }

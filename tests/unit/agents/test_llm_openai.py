@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from agents.exceptions import LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.exceptions import (
+    LLMCutError,
+    LLMError,
+    LLMRateLimitedError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk
 from agents.llm.openai import OpenAILanguageModel
 from tests.model_server import ModelReply, ModelServer
@@ -228,6 +235,34 @@ def test_a_rate_limited_call_is_tried_again_and_counted(server: ModelServer, ver
         reply = model.complete(MESSAGES, GenerationOptions())
     assert reply.text == TEXT
     assert [call.status for call in server.calls] == [429, 200]
+
+
+def test_a_busy_server_says_how_long_to_wait(server: ModelServer) -> None:
+    def completed(model: OpenAILanguageModel) -> Reply:
+        return model.complete(MESSAGES, GenerationOptions())
+
+    asking: tuple[Callable[[OpenAILanguageModel], object], ...] = (streamed, completed)
+    for ask in asking:
+        server.script(ModelReply(status=429, retry_after=7))
+        with pytest.raises(LLMRateLimitedError) as caught:
+            ask(model_of(server, max_retries=0))
+        assert caught.value.retry_after == 7
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ModelReply(tokens=TOKENS, cut_after=3, interval=0.005),
+        ModelReply(tokens=TOKENS, end_after=3),
+    ],
+)
+def test_a_cut_stream_says_that_asking_again_may_help(
+    server: ModelServer, fault: ModelReply
+) -> None:
+    server.script(fault)
+    with pytest.raises(LLMCutError) as caught:
+        streamed(model_of(server))
+    assert caught.value.retryable
 
 
 def test_a_server_that_asks_for_an_hour_is_not_waited_for(server: ModelServer) -> None:

@@ -1,0 +1,188 @@
+"""Programs written for OpenAI's API, unchanged, against `/v1` of a live site: the official client, and a chat program.
+
+The chat program is `llm` (PyPI), in an environment of its own: its dependencies are not this project's. Tests with it are
+skipped where it is not found on the path or at `REPONDANT_LLM_CLI`.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.e2e.conftest import LiveSite
+from tests.model_server import ModelReply
+
+KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
+KNOWN_ANSWER = "deux ans"
+#: Near the documents and not one of their questions: the model answers.
+OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?"
+LLM = os.environ.get("REPONDANT_LLM_CLI") or shutil.which("llm")
+
+
+@pytest.fixture(scope="module")
+def secret(live_site: LiveSite) -> str:
+    return live_site.manage("issue_api_key", "e2e-clients", "--deployment", "guide").strip()
+
+
+@pytest.fixture
+def client(live_site: LiveSite, secret: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{live_site.url}/v1", api_key=secret, max_retries=0) as client:
+        yield client
+
+
+def test_official_client_reads_models_and_a_whole_answer(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["guide"]
+    assert client.models.retrieve("guide").owned_by == "repondant"
+    completion = client.chat.completions.create(
+        model="guide", messages=[{"role": "user", "content": KNOWN}], temperature=0.1
+    )
+    [choice] = completion.choices
+    assert KNOWN_ANSWER in (choice.message.content or "")
+    assert choice.finish_reason == "stop"
+    extension = choice.message.model_extra
+    assert extension is not None
+    assert extension["sources"][0]["n"] == 1
+
+
+def test_official_client_streams_with_usage(client: openai.OpenAI) -> None:
+    stream = client.chat.completions.create(
+        model="guide",
+        messages=[{"role": "user", "content": OPEN}],
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = list(stream)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert "[1]" in text
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens > 0
+
+
+def test_asynchronous_client_streams_and_keeps_its_own_thread(
+    live_site: LiveSite, secret: str
+) -> None:
+    async def story() -> str:
+        async with openai.AsyncOpenAI(base_url=f"{live_site.url}/v1", api_key=secret) as client:
+            stream = await client.chat.completions.create(
+                model="guide",
+                messages=[
+                    {"role": "system", "content": "You are a pirate."},
+                    {"role": "user", "content": OPEN},
+                    {"role": "assistant", "content": "Par un accord."},
+                    {"role": "user", "content": "Et le matériel informatique du télétravail ?"},
+                ],
+                stream=True,
+            )
+            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    assert asyncio.run(story())
+    sent = live_site.model.calls[-1].body["messages"]
+    assert [message["content"] for message in sent[1:3]] == [OPEN, "Par un accord."]
+    assert "pirate" not in str(sent)
+
+
+def test_official_client_raises_its_own_errors(live_site: LiveSite, client: openai.OpenAI) -> None:
+    ask = client.chat.completions.create
+    with pytest.raises(openai.NotFoundError) as absent:
+        ask(model="absent", messages=[{"role": "user", "content": KNOWN}])
+    assert absent.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(model="guide", messages=[{"role": "user", "content": KNOWN}], n=2)
+    assert refused.value.param == "n"
+    with pytest.raises(openai.AuthenticationError) as unknown:
+        openai.OpenAI(base_url=f"{live_site.url}/v1", api_key="rsk_wrong").models.list()
+    assert unknown.value.code == "invalid_api_key"
+
+
+def test_official_client_raises_in_a_stream_that_was_cut(
+    live_site: LiveSite, client: openai.OpenAI
+) -> None:
+    live_site.model.script(ModelReply(tokens=["Un ", "début "], cut_after=2, interval=0.05))
+    stream = client.chat.completions.create(
+        model="guide", messages=[{"role": "user", "content": OPEN}], stream=True
+    )
+    with pytest.raises(openai.APIError):
+        list(stream)
+
+
+def test_official_client_retries_what_a_busy_model_refused(
+    live_site: LiveSite, secret: str
+) -> None:
+    """Our own retries are used up by the first request; the client's next one succeeds."""
+    refusals = [ModelReply(status=429, retry_after=0)] * 3
+    live_site.model.script(*refusals)
+    with openai.OpenAI(base_url=f"{live_site.url}/v1", api_key=secret, max_retries=2) as client:
+        completion = client.chat.completions.create(
+            model="guide", messages=[{"role": "user", "content": OPEN}]
+        )
+    assert completion.choices[0].message.content
+
+
+def test_client_that_leaves_stops_the_model(live_site: LiveSite, client: openai.OpenAI) -> None:
+    live_site.model.script(ModelReply(tokens=["mot "] * 200, interval=0.1))
+    stream = client.chat.completions.create(
+        model="guide", messages=[{"role": "user", "content": OPEN}], stream=True
+    )
+    next(iter(stream))
+    stream.close()
+    ask = "from chat.models import Turn; print(Turn.objects.latest('started_at').status)"
+    for _try in range(20):
+        status = live_site.manage("shell", "--no-imports", "-v", "0", "-c", ask).strip()
+        if status != "running":
+            break
+        time.sleep(0.2)
+    assert status == "interrupted"
+
+
+@pytest.fixture
+def chat_program(live_site: LiveSite, secret: str, tmp_path: Path) -> dict[str, str]:
+    """Its own folder of settings, where the site is one more OpenAI-compatible model: nothing else is changed."""
+    if LLM is None:
+        pytest.skip("`llm` is not installed (python -m venv X && X/bin/pip install llm)")
+    (tmp_path / "extra-openai-models.yaml").write_text(
+        "- model_id: guide\n"
+        "  model_name: guide\n"
+        f'  api_base: "{live_site.url}/v1"\n'
+        "  api_key_name: repondant\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "LLM_USER_PATH": str(tmp_path)}
+    _run_chat_program(environment, "keys", "set", "repondant", "--value", secret)
+    return environment
+
+
+def _run_chat_program(environment: dict[str, str], *words: str) -> str:
+    assert LLM is not None
+    done = subprocess.run(  # noqa: S603  # a program of the tests
+        [LLM, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_chat_program_asks_streamed_and_whole(chat_program: dict[str, str]) -> None:
+    for options in ((), ("--no-stream",)):
+        answer = _run_chat_program(chat_program, "-m", "guide", *options, KNOWN)
+        assert KNOWN_ANSWER in answer
+
+
+def test_chat_program_continues_its_conversation(
+    live_site: LiveSite, chat_program: dict[str, str]
+) -> None:
+    _run_chat_program(chat_program, "-m", "guide", "-s", "You are a pirate.", OPEN)
+    _run_chat_program(chat_program, "-c", "Et le matériel informatique du télétravail ?")
+    sent = live_site.model.calls[-1].body["messages"]
+    assert OPEN in [message["content"] for message in sent]
+
+
+def test_chat_program_shows_an_error_of_ours(chat_program: dict[str, str]) -> None:
+    with pytest.raises(AssertionError, match="8000"):
+        _run_chat_program(chat_program, "-m", "guide", "x" * 9000)
