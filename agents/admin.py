@@ -50,6 +50,10 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "memory_learning",
         ),
     ),
+    (
+        _("Demande de précision"),
+        ("clarification", "clarification_band", "clarification_margin"),
+    ),
     (_("Plusieurs agents"), ("dispatch_margin",)),
     (_("Pages du web"), ("page_refresh_hours", "gone_page_checks")),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),

@@ -41,6 +41,9 @@ class EffectiveConfig:
     direct_answer_threshold: float | None
     shadow_mode: bool
     verify_answers: bool
+    clarification: bool
+    clarification_band: float
+    clarification_margin: float
     dispatch_margin: float | None
     guard_rail_threshold: float | None
     guard_rail_message: str

@@ -166,6 +166,26 @@ class RuntimeSettings(models.Model):
             "une même réponse convient aux deux. Jamais contre un nombre, une date, un nom ou une négation."
         ),
     )
+    clarification = models.BooleanField(
+        _("demander une précision"),
+        default=True,
+        help_text=_(
+            "Quand plusieurs questions enregistrées sont proches sans qu’aucune ne corresponde, demander laquelle était "
+            "voulue, sans modèle de langage."
+        ),
+    )
+    clarification_band = _ratio(
+        _("bande de précision"),
+        _(
+            "Écart sous le seuil de réponse directe jusqu’où une question enregistrée peut être proposée."
+        ),
+        default=0.0,
+    )
+    clarification_margin = _ratio(
+        _("écart entre propositions"),
+        _("Une question enregistrée plus loin de la première que cet écart n’est pas proposée."),
+        default=0.1,
+    )
     dispatch_margin = _ratio(
         _("avance du spécialiste"),
         _(

@@ -41,6 +41,7 @@ STEPS: dict[str, Words] = {
     "search": gettext_lazy("Recherche dans les documents"),
     "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
+    "clarification": gettext_lazy("Demande de précision"),
     "tools": gettext_lazy("Choix des outils"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
@@ -138,6 +139,16 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "off": gettext_lazy(
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
+    },
+    "clarification": {
+        "asked": gettext_lazy(
+            "Plusieurs questions enregistrées sont proches et proches entre elles : la personne choisit."
+        ),
+        "shadow": gettext_lazy("Mode d’observation : une précision aurait été demandée."),
+        "asked_before": gettext_lazy(
+            "La même question est posée après la demande de précision : elle suit son chemin."
+        ),
+        "not_ambiguous": gettext_lazy("Il n’y a pas deux questions enregistrées à proposer."),
     },
     "tools": {
         "chosen": gettext_lazy("Des outils sont proposés au modèle."),

@@ -98,6 +98,7 @@ class AnswerSource(models.TextChoices):
 
     MEMORY_GUARD = "memory_guard", _("Mémoire")
     DIRECT_QA = "direct_qa", _("Réponse directe")
+    CLARIFICATION = "clarification", _("Demande de précision")
     GUARD_RAIL = "guard_rail", _("Garde-fou")
     LLM = "llm", _("Modèle de langage")
     EXTRACTIVE = "extractive", _("Passages cités")

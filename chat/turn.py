@@ -42,6 +42,7 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
+from chat.clarification import ask_which, clarify, was_offered
 from chat.client_threads import GivenContext
 from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
@@ -175,7 +176,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         await in_database(_restore, request, answer, trace)
     trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
 
-    asked = standalone_question(request.question, context.previous)
+    previous = "" if was_offered(request.question, history) else context.previous
+    asked = standalone_question(request.question, previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
     if asked.is_follow_up:
@@ -231,6 +233,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         direct = await choose_direct(config, asked, found, thresholds, answer, trace)
         if direct is not None:
             return await answer_directly(direct, answer, emit)
+        if options := clarify(config, asked, found, thresholds, history, trace):
+            return await ask_which(options, answer, emit)
 
     llm = language_model()
     toolbox = await _choose_tools(request, context, llm, vector, asked.text, trace)

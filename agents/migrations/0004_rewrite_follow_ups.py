@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0002_answers_and_tools'),
+        ('agents', '0003_api_and_widget'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ import { openPassage } from "./passage.js";
 
 const NEAR_BOTTOM = 60;
 const PROVENANCE = {
-  memory_guard: "seal", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
+  memory_guard: "seal", clarification: "question", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
 };
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
@@ -116,7 +116,7 @@ export class Exchange {
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
     this.labelCitations();
-    this.showSources();
+    if (answer.answerSource === "clarification") this.showOptions(); else this.showSources();
     this.showFoot(answer);
   }
 
@@ -146,6 +146,13 @@ export class Exchange {
     this.prose.replaceChildren(el("div", { class: "unanswered" }, el("p", {}, message), retry));
     this.foot.replaceChildren();
     this.sourceList.hidden = true;
+  }
+
+  /** The questions to choose from, as buttons: choosing one asks it. */
+  showOptions() {
+    this.prose.querySelector("ul")?.remove();
+    this.prose.append(el("div", { class: "suggestions", role: "group" },
+      ...this.sources.map((source) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(source.question) }, source.question))));
   }
 
   labelCitations() {
