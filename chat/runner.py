@@ -520,4 +520,5 @@ def _stored_end(turn: Turn, answer: Message | None) -> Event:
             source_numbers={source["n"] for source in answer.sources} if answer else set(),
         ),
         title=turn.conversation.title,
+        agent=turn.answered_by,
     )

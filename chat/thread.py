@@ -93,6 +93,8 @@ class Answer:
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
+    #: The name of the agent that answered, where the deployment has several.
+    answered_by: str = ""
     #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
     had_history: bool = False
     had_tool_results: bool = False
@@ -640,6 +642,7 @@ def save_exchange(
         "efficiency": answer.efficiency,
         "stop_reason": answer.stop_reason,
         "is_personal": answer.is_personal,
+        "answered_by": answer.answered_by,
         "trace": trace,
         "error_code": error_code,
         "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
