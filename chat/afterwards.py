@@ -52,8 +52,8 @@ async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
-    """Whether the turn is still there: a conversation that was deleted meanwhile leaves nothing."""
-    return Turn.objects.filter(pk=turn_id).exists()
+    """Whether the turn may teach: a conversation that was deleted meanwhile, or is temporary, leaves nothing."""
+    return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
 
 
 async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:

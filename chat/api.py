@@ -32,15 +32,19 @@ from rest_framework.views import APIView
 from agents.bridges import in_database
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
+from chat.branches import branch_turns, show_version
 from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentNotFoundError,
     InvalidMessageError,
     InvalidToolMessageError,
+    LinkNotFoundError,
+    MessageNotFoundError,
     MessageTooLargeError,
     RateLimitedError,
     ServiceForbiddenError,
     ServiceTokenError,
+    SharingRefusedError,
     ThreadConflictError,
     TurnNotFoundError,
     TurnNotLastError,
@@ -65,10 +69,13 @@ from chat.protocol import (
     valid_client_message_id,
     valid_event_id,
     valid_question,
+    valid_replaced,
     valid_uuid,
 )
 from chat.rate_limits import address_of, limit_asking
+from chat.reading import read_branch
 from chat.runner import runner
+from chat.searching import search_conversations
 from chat.serializers import (
     BatchErrorSerializer,
     BatchResponseSerializer,
@@ -80,6 +87,7 @@ from chat.serializers import (
     NewConversationSerializer,
     SessionSerializer,
     SessionThreadSerializer,
+    ShownVersionSerializer,
     StoredMessageSerializer,
     ThreadSerializer,
 )
@@ -101,6 +109,9 @@ _STATUS: dict[type[ApplicationError], int] = {
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
     RateLimitedError: 429,
+    MessageNotFoundError: 404,
+    LinkNotFoundError: 404,
+    SharingRefusedError: 409,
 }
 
 
@@ -138,14 +149,11 @@ class ConversationViewSet(
 
     @extend_schema(parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")])
     def list(self, request: Request) -> Response:
-        found = self.get_queryset().exclude(title="")
+        found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=deployment)
-        if words := request.query_params.get("q"):
-            matching = Message.objects.exchanges().filter(content__icontains=words[:200])
-            found = found.filter(title__icontains=words[:200]) | found.filter(
-                pk__in=matching.values("conversation_id")
-            )
+        found = search_conversations(found, request.query_params.get("q", ""))
+        found = found.select_related("deployment")
         rows = found.order_by("-updated_at")[:LIST_LIMIT]
         return Response({"results": self.get_serializer(rows, many=True).data})
 
@@ -154,7 +162,12 @@ class ConversationViewSet(
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         deployment = open_deployment(request.user, form.validated_data["deployment"])
-        conversation = start_conversation(request.user, request.session, deployment)
+        conversation = start_conversation(
+            request.user,
+            request.session,
+            deployment,
+            is_temporary=form.validated_data["temporary"],
+        )
         return Response(self.get_serializer(conversation).data, status=status.HTTP_201_CREATED)
 
     def partial_update(self, request: Request, pk: str | None = None) -> Response:
@@ -174,18 +187,33 @@ class ConversationViewSet(
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")
     def messages(self, request: Request, pk: str | None = None) -> Response:
+        return Response(_shown_thread(self.get_object()))
+
+    @extend_schema(request=ShownVersionSerializer, responses=ThreadSerializer)
+    @action(detail=True, methods=["post"], url_path="branch")
+    def branch(self, request: Request, pk: str | None = None) -> Response:
+        """Show the branch of another version of a question, and go on there; the thread as it stands then."""
         conversation = self.get_object()
+        form = ShownVersionSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
         interrupt_stale_turns(conversation.pk)
-        messages = (
-            Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
-        )
-        running = runner.running_turn(conversation.pk) or _open_turn(messages)
-        return Response(
-            {
-                "messages": MessageSerializer(messages, many=True).data,
-                "runningTurn": {"id": str(running)} if running else None,
-            }
-        )
+        show_version(conversation.pk, form.validated_data["turnId"])
+        conversation.refresh_from_db()
+        return Response(_shown_thread(conversation))
+
+
+def _shown_thread(conversation: Conversation) -> dict[str, Any]:
+    """The current branch for its reader, and the turn that still runs or waits for an approval."""
+    interrupt_stale_turns(conversation.pk)
+    thread = read_branch(conversation)
+    running = runner.running_turn(conversation.pk) or _open_turn(thread.messages)
+    context = {"thread": thread}
+    return {
+        "title": conversation.title,
+        "temporary": conversation.is_temporary,
+        "messages": MessageSerializer(thread.messages, many=True, context=context).data,
+        "runningTurn": {"id": str(running)} if running else None,
+    }
 
 
 #: The headers of the seed; what the body says too must be the same.
@@ -236,10 +264,12 @@ class SessionMessagesView(SessionView):
         | {404: ErrorSerializer},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
-        """The last messages of a session, tools included, and its ETag for `If-Match`."""
+        """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
         conversation = served_conversation(_token(request), conversation_id)
         config = effective_config(conversation.deployment)
-        newest = Message.objects.for_conversation(conversation.pk).order_by("-id")
+        turns = branch_turns(conversation.pk, conversation.leaf)
+        stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
+        newest = stored.order_by("-id")
         messages = list(reversed(newest[: config.history_messages]))
         body = {
             "session": SessionSerializer(conversation).data,
@@ -411,12 +441,14 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     data = parse_json_object(_bounded_body(request))
     question = valid_question(data.get("message"))
     client_message_id = valid_client_message_id(data.get("clientMessageId"))
+    replaces = valid_replaced(data.get("replaces"))
     conversation = await in_database(_conversation, request, data, client_message_id)
     turn_id = await runner.start(
         conversation,
         question=question,
         client_message_id=client_message_id,
         language=translation.get_language() or settings.LANGUAGE_CODE,
+        replaces=replaces,
     )
     return _stream(turn_id, after=0)
 

@@ -23,7 +23,6 @@ from chat.standalone import StandaloneQuestion
 from chat.thread import Answer, Exchange
 from chat.tracing import Trace
 from faqs.agreement import compare_questions
-from knowledge.payloads import PointType
 from knowledge.search import Passage, SearchResult, Thresholds
 
 MOST_OPTIONS = 4
@@ -38,17 +37,9 @@ def options_for(
     asked: str, found: SearchResult, *, threshold: float, band: float, margin: float
 ) -> list[Passage]:
     """Two to four stored questions with different answers, best first; or none. Bounds are inclusive."""
-    near = sorted(
-        (
-            hit
-            for hit in found.hits
-            if hit.type is PointType.QA_PAIR and hit.content and hit.score >= threshold - band
-        ),
-        key=lambda hit: (-hit.score, not hit.is_faq),
-    )
     options: list[Passage] = []
     answers: set[str] = set()
-    for hit in near:
+    for hit in found.direct_candidates(threshold - band):
         text = " ".join(hit.content.split())
         if text in answers or (options and hit.score < options[0].score - margin):
             continue

@@ -76,7 +76,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
-            case AskFrame(message, client_message_id):
+            case AskFrame(message, client_message_id, replaces):
                 if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
                     await self._check_rights(self.conversation.pk)
                 await limit_asking_here(
@@ -87,6 +87,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                     question=message,
                     client_message_id=client_message_id,
                     language=self._language,
+                    replaces=replaces,
                 )
                 self._follow(turn_id, after=0)
             case StopFrame():

@@ -160,3 +160,25 @@ class RateLimitedError(ChatError):
             % {"seconds": seconds},
         )
         self.retry_after = seconds
+
+
+class MessageNotFoundError(ChatError):
+    """Absent, not an answer, or somebody else's: not told apart."""
+
+    code = "message_not_found"
+    default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
+
+
+class LinkNotFoundError(ChatError):
+    """Absent, revoked, expired, or not for this person: not told apart."""
+
+    code = "link_not_found"
+    default_message = _("Ce lien n’existe pas, n’est plus valable ou ne vous est pas ouvert.")
+
+
+class SharingRefusedError(ChatError):
+    code = "sharing_refused"
+    default_message = _("Cette conversation n’a rien à partager, ou est temporaire.")
+    too_many = _(
+        "Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre."
+    )

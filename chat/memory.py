@@ -78,6 +78,7 @@ async def recall_answer(
         score=found.best_score,
         threshold=threshold,
         detail="\n".join([*served, *map(str, found.refused)]),
+        entry=found.answer.entry_id if found.answer is not None else None,
     )
     return None if config.shadow_mode else found.answer
 

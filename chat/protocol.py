@@ -13,8 +13,9 @@ so that a reader who lost the connection asks for what comes after the last id i
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
 `{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
-a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn that is retried, or whose calls
-are all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
+a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. An `ask` with `replaces` (a turn's id)
+is another version of that turn: the edited question, or the same one asked again. A turn that is retried, or whose calls are
+all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
 """
 
 import json
@@ -186,8 +187,11 @@ def server_sent_event(event_id: int, event: Event) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AskFrame:
+    """A question; with `replaces`, another version of that turn."""
+
     message: str
     client_message_id: str
+    replaces: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,7 @@ def parse_frame(text: str) -> Frame:
             return AskFrame(
                 message=valid_question(data.get("message")),
                 client_message_id=valid_client_message_id(data.get("clientMessageId")),
+                replaces=valid_replaced(data.get("replaces")),
             )
         case "stop":
             return StopFrame()
@@ -304,6 +309,10 @@ def valid_client_message_id(value: Any) -> str:
             public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères."),
         )
     return value
+
+
+def valid_replaced(value: Any) -> uuid.UUID | None:
+    return None if value in (None, "") else valid_uuid("replaces", value)
 
 
 def valid_uuid(field: str, value: Any) -> uuid.UUID:

@@ -125,7 +125,7 @@ def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
 
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
     """Read the thread from the database, repaired, and this turn's own rounds."""
-    thread = load_thread(conversation_id=conversation_id, limit=limit)
+    thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
     applied = AppliedOperation.objects.filter(
         conversation=conversation_id, operation_id=OuterRef("operation_id")
     )

@@ -71,15 +71,22 @@ class Runner:
         return self._given_logs or event_logs()
 
     async def start(
-        self, conversation: Conversation, *, question: str, client_message_id: str, language: str
+        self,
+        conversation: Conversation,
+        *,
+        question: str,
+        client_message_id: str,
+        language: str,
+        replaces: uuid.UUID | None = None,
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn.
 
-        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
-        while another turn of the conversation runs, `ServerStoppingError` when this process is about to end.
+        With `replaces` it is another version of that turn. A caller that goes away meanwhile cancels nothing: a claimed
+        turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
+        `ServerStoppingError` when this process is about to end.
         """
         return await self._to_its_end(
-            self._start(conversation, question, client_message_id, language)
+            self._start(conversation, question, client_message_id, language, replaces)
         )
 
     async def _to_its_end(self, starting: Coroutine[Any, Any, T]) -> T:
@@ -92,10 +99,15 @@ class Runner:
         return await asyncio.shield(task)
 
     async def _start(
-        self, conversation: Conversation, question: str, client_message_id: str, language: str
+        self,
+        conversation: Conversation,
+        question: str,
+        client_message_id: str,
+        language: str,
+        replaces: uuid.UUID | None,
     ) -> uuid.UUID:
         claimed, request = await in_database(
-            _claim, conversation, question, client_message_id, language
+            _claim, conversation, question, client_message_id, language, replaces
         )
         if request is None:
             return claimed.turn_id
@@ -350,11 +362,18 @@ runner = Runner()
 
 
 def _claim(
-    conversation: Conversation, question: str, client_message_id: str, language: str
+    conversation: Conversation,
+    question: str,
+    client_message_id: str,
+    language: str,
+    replaces: uuid.UUID | None,
 ) -> tuple[ClaimedTurn, TurnRequest | None]:
     """Claim the turn and read what it starts from, in one step; no request where the message has its turn already."""
     claimed = claim_turn(
-        conversation_id=conversation.pk, client_message_id=client_message_id, question=question
+        conversation_id=conversation.pk,
+        client_message_id=client_message_id,
+        question=question,
+        replaces=replaces,
     )
     if not claimed.is_new:
         return claimed, None

@@ -47,10 +47,12 @@ _next_version = {
     "updated_at": parameter(Conversation, "updated_at", name="now"),
 }
 
-HEAD = PreparedSelect(lambda: _conversation().order_by().values_list("title", "version"))
+HEAD = PreparedSelect(lambda: _conversation().order_by().values_list("title", "version", "leaf"))
 NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
-NAME_CONVERSATION = PreparedUpdate(
-    _conversation, {**_next_version, "title": parameter(Conversation, "title")}
+#: Of a conversation that has not branched, here neither (`chat.branches`).
+NAME_LINE = PreparedUpdate(
+    lambda: _conversation().filter(leaf=None),
+    {**_next_version, "title": parameter(Conversation, "title")},
 )
 INSERT_TURN = PreparedInsert(Turn)
 _ending = {name: parameter(Turn, name) for name in ENDING}

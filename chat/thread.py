@@ -6,7 +6,7 @@ write to a thread makes its conversation's next version, and takes that row firs
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from agents.llm.base import PromptMessage
 from agents.transactions import short_write
 from chat import statements
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
+from chat.branches import branch_turns, parent_beside
 from chat.event_log import event_logs
 from chat.exceptions import (
     ConversationNotFoundError,
@@ -122,16 +123,18 @@ def claim_turn(
     client_message_id: str,
     question: str,
     lease_seconds: float | None = None,
+    replaces: uuid.UUID | None = None,
 ) -> ClaimedTurn:
     """Store the question under a turn of its own; raises `TurnRunningError` while another one runs.
 
-    The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
+    It continues the current branch, or is another version of the turn that it `replaces`: an edited question, or the
+    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
     """
     lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
     for _try in range(2):
         try:
             with short_write():
-                return _claim(conversation_id, client_message_id, question, lease)
+                return _claim(conversation_id, client_message_id, question, lease, replaces)
         except IntegrityError:
             claimed = _existing(conversation_id, client_message_id)
             if claimed is not None:
@@ -159,22 +162,35 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 
 
 def _claim(
-    conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
+    conversation_id: uuid.UUID,
+    client_message_id: str,
+    question: str,
+    lease: timedelta,
+    replaces: uuid.UUID | None,
 ) -> ClaimedTurn:
     found = statements.HEAD.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
+    ((named, version, leaf),) = found
+    parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
     now = timezone.now()
     turn = statements.INSERT_TURN.run(
         Turn(
             conversation_id=conversation_id,
+            parent_id=parent,
             client_message_id=client_message_id,
             lease_expires_at=now + lease,
         )
     )
-    ((named, version),) = found
     is_first, title = not named and version == 0, named or default_title(question)
-    statements.NAME_CONVERSATION.run(conversation_id=conversation_id, title=title, now=now)
+    if leaf is None and replaces is None:
+        written = statements.NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
+    else:
+        written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
+            title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
+        )
+    if not written:
+        raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
     statements.INSERT_MESSAGE.run(
         Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
     )
@@ -313,19 +329,30 @@ def rename_conversation(
 
 
 def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
-    """The question before this turn's, however it ended: what a follow-up leans on was asked, answered or not."""
+    """The question before this turn's on its branch, however it ended: what a follow-up leans on was asked, answered or not."""
     questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
     if turn_id is not None:
         questions = questions.exclude(turn=turn_id)
-    return questions.order_by("-id").values_list("content", flat=True).first() or ""
+    newest = questions.order_by("-id")
+    text, leaf = newest.values_list("content", "conversation__leaf").first() or ("", None)
+    if leaf is None:
+        return text
+    on_branch = newest.on_branch(branch_turns(conversation_id, leaf))
+    return on_branch.values_list("content", flat=True).first() or ""
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
-    """The last `limit` finished exchanges, oldest first; the turn that is being answered is not finished."""
+    """The last `limit` finished exchanges of the current branch, oldest first; the turn that is being answered is not finished."""
     messages = Message.objects.for_conversation(conversation_id).exchanges()
-    finished = messages.filter(turn__status=TurnStatus.DONE)
+    finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
+    # The branch comes along with the messages: one line costs no second look.
+    marked: list[Any] = list(finished.annotate(leaf=F("conversation__leaf"))[: 2 * limit])
+    newest: list[Message] = [*marked]
+    if marked and marked[0].leaf is not None:
+        turns = branch_turns(conversation_id, marked[0].leaf)
+        newest = list(finished.on_branch(turns)[: 2 * limit])
     by_turn: dict[uuid.UUID | None, dict[str, Message]] = {}
-    for message in reversed(finished.order_by("-id")[: 2 * limit]):
+    for message in reversed(newest):
         by_turn.setdefault(message.turn_id, {})[message.role] = message
     return [
         Exchange(
@@ -355,16 +382,29 @@ def check_isolation(
         )
 
 
-def load_thread(*, conversation_id: uuid.UUID, limit: int) -> Thread:
-    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first."""
+def load_thread(
+    *, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None
+) -> Thread:
+    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first.
+
+    They are those of the turn's own branch, whichever is shown meanwhile; without a turn, of the current one.
+    """
     _apply_abandoned_rounds(conversation_id)
-    version = _version(conversation_id)
-    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
-    messages = [ThreadMessage.of(message) for message in reversed(newest)]
+    version, leaf = Conversation.objects.values_list("version", "leaf").get(pk=conversation_id)
+    turns = None if leaf is None else branch_turns(conversation_id, turn_id or leaf)
+    messages = _newest(conversation_id, turns, limit)
     if open_calls := _open_calls(messages):
         version = _close_calls(conversation_id, open_calls, after=messages[-1])
         messages += open_calls
     return Thread(conversation_id, tuple(repaired(messages)), version)
+
+
+def _newest(
+    conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int
+) -> list[ThreadMessage]:
+    """The last messages of a branch, oldest first."""
+    newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
+    return [ThreadMessage.of(message) for message in reversed(newest[:limit])]
 
 
 def append_batch(
@@ -389,7 +429,7 @@ def append_batch(
         if (replay := _replay(conversation, operation_id, idempotency_key)) is not None:
             return replay
         if messages[0].role is Role.TOOL:
-            _require_open_calls(conversation_id, messages, limit=max_tool_calls + 1)
+            _require_open_calls(conversation, messages, limit=max_tool_calls + 1)
         version = _next_version(conversation, expected_version)
         AppliedOperation.objects.create(
             conversation_id=conversation_id,
@@ -399,8 +439,7 @@ def append_batch(
             version=version,
         )
         stored = Message.objects.bulk_create(
-            _row(message, conversation_id, operation_id, round_index, turn_id)
-            for message in messages
+            _row(message, conversation, operation_id, round_index, turn_id) for message in messages
         )
     return BatchResult(applied=True, messages=tuple(stored), version=version)
 
@@ -429,11 +468,11 @@ def _replay(
 
 
 def _require_open_calls(
-    conversation_id: uuid.UUID, messages: Sequence[ThreadMessage], *, limit: int
+    conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int
 ) -> None:
     """Tool messages without their request are for the calls that the end of the thread left open."""
-    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
-    open_calls = _open_calls([ThreadMessage.of(message) for message in reversed(newest)])
+    turns = branch_turns(conversation.pk, conversation.leaf)
+    open_calls = _open_calls(_newest(conversation.pk, turns, limit))
     asked = [(call.tool_call_id, call.name) for call in open_calls]
     if asked != [(message.tool_call_id, message.name) for message in messages]:
         raise InvalidToolMessageError(
@@ -459,14 +498,15 @@ def _next_version(conversation: Conversation, expected_version: int | None) -> i
 
 def _row(
     message: ThreadMessage,
-    conversation_id: uuid.UUID,
+    conversation: Conversation,
     operation_id: uuid.UUID,
     round_index: int,
     turn_id: uuid.UUID | None,
 ) -> Message:
     return Message(
-        conversation_id=conversation_id,
+        conversation_id=conversation.pk,
         turn_id=turn_id,
+        after=conversation.leaf if turn_id is None else None,
         role=message.role,
         content=message.content,
         tool_calls=[call.as_json() for call in message.tool_calls],
@@ -570,10 +610,6 @@ def _close_calls(
         max_tool_calls=len(failures),
         turn_id=after.turn_id,
     ).version
-
-
-def _version(conversation_id: uuid.UUID) -> int:
-    return Conversation.objects.values_list("version", flat=True).get(pk=conversation_id)
 
 
 def save_exchange(

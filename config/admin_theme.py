@@ -126,6 +126,8 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),
             Entry(_("Pourquoi cette réponse"), "quiz", "chat_turn", "chat.view_turn"),
+            Entry(_("Avis"), "thumbs_up_down", "chat_feedback", "chat.view_turn"),
+            Entry(_("Liens de partage"), "share", "chat_sharedthread", "chat.view_turn"),
         ),
     ),
     (

@@ -57,6 +57,7 @@ class Reaper(bootsteps.StartStopStep):
 def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
+    from chat.retention import forget_expired
     from chat.thread import interrupt_stale_turns
     from faqs.indexing import reap_learned
     from faqs.memory.large import tidy_indexes
@@ -71,6 +72,7 @@ def _reap() -> None:
         reap_learned()
         tidy_unanswered()
         tidy_indexes()
+        forget_expired()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:

@@ -420,6 +420,22 @@ CALIBRATION_CACHE_SECONDS = env.float("CALIBRATION_CACHE_SECONDS", default=60.0)
 CALIBRATION_MIN_SAME = env.int("CALIBRATION_MIN_SAME", default=20)
 CALIBRATION_MIN_DIFFERENT = env.int("CALIBRATION_MIN_DIFFERENT", default=50)
 MAX_PAIRS = env.int("MAX_PAIRS", default=100_000)
+#: The longest comment beside a verdict on an answer.
+FEEDBACK_MAX_CHARACTERS = env.int("FEEDBACK_MAX_CHARACTERS", default=1_000)
+#: Of a person's conversations, so many of the latest are searched; so many words of the search count.
+SEARCH_MAX_CONVERSATIONS = env.int("SEARCH_MAX_CONVERSATIONS", default=2_000)
+SEARCH_MAX_WORDS = env.int("SEARCH_MAX_WORDS", default=8)
+#: An export or a shared link holds the last exchanges only, where there are more.
+EXPORT_MAX_EXCHANGES = env.int("EXPORT_MAX_EXCHANGES", default=200)
+#: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of cp1252.
+EXPORT_FONT = env.str("EXPORT_FONT", default="")
+if EXPORT_FONT and not Path(EXPORT_FONT).is_file():
+    raise ImproperlyConfigured(f"EXPORT_FONT={EXPORT_FONT!r} is not a file.")
+#: Shared links expire after this many days; 0: never. A conversation has so many at most.
+SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
+SHARE_MAX_LINKS = env.int("SHARE_MAX_LINKS", default=20)
+#: A temporary chat is deleted so long after its last message.
+TEMPORARY_CHAT_HOURS = env.float("TEMPORARY_CHAT_HOURS", default=24.0)
 #: How long a finished turn's event log stays in memory for a late re-attach.
 TURN_LOG_RETENTION_SECONDS = env.float("TURN_LOG_RETENTION_SECONDS", default=60.0)
 

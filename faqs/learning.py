@@ -13,7 +13,7 @@ vector store.
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Literal
@@ -43,6 +43,7 @@ from faqs.models import (
     LearnedStatus,
     Phrasing,
     StatusReason,
+    WrongPair,
 )
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
@@ -196,6 +197,18 @@ def report_wrong(
     The entry goes to *to review* and answers nobody until staff have looked at it. `False` if it is gone.
     """
     return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
+
+
+def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
+    """The entries that were learned from the answer of this turn."""
+    return list(CachedResponse.objects.filter(source_turn=turn_id).values_list("pk", flat=True))
+
+
+def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom."""
+    CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    WrongPair.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    LearnedResponse.objects.filter(source_message__in=turn_ids).update(source_message=None)
 
 
 def _why_to_review(lesson: Lesson, mode: str) -> str:

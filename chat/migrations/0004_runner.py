@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0002_answers_and_tools'),
+        ('chat', '0003_threads'),
     ]
 
     operations = [

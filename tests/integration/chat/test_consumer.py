@@ -10,7 +10,7 @@ from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.models import Conversation, Message, Turn, TurnStatus
 from tests.factories import make_conversation, make_library, make_turn
-from tests.integration.chat.test_turn import NEAR, scripted
+from tests.integration.chat.test_turn import NEAR, model, scripted
 from tests.sockets import Socket
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
@@ -173,4 +173,34 @@ class ConsumerTests(TestCase):
             last = (await socket.until_end())[-1]
         assert (deleted.status_code, last["status"]) == (204, "interrupted")
         assert await in_database(Message.objects.count) == 0
+        await socket.close()
+
+    async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(
+        self,
+    ) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        with scripted("Première.", "Seconde."):
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            first = (await socket.until_end())[0]["turnId"]
+            for _ in range(2):
+                await socket.send(type="ask", message=NEAR, clientMessageId="b", replaces=first)
+                frames = await socket.until_end()
+            prompts = [call.messages for call in model().calls]
+            model().assert_exhausted()
+        assert frames[-1]["content"] == "Seconde."
+        assert "Première." not in "".join(message.content for message in prompts[1])
+        thread = await client.get(f"/api/conversations/{conversation}/messages/")
+        shown = thread.json()["messages"]
+        assert [message["content"] for message in shown] == [NEAR, "Seconde."]
+        assert shown[0]["versions"]["position"] == 2
+        await socket.close()
+
+    async def test_turn_to_be_replaced_must_be_of_the_same_conversation(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
+        assert (await socket.receive())["code"] == "turn_not_found"
+        await socket.send(type="ask", message=NEAR, replaces="x")
+        assert (await socket.receive())["code"] == "invalid_message"
         await socket.close()

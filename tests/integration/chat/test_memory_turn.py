@@ -9,10 +9,10 @@ from chat.answering import MEMORY_MODEL
 from chat.models import AnswerSource, Message, MessageType, Role
 from chat.protocol import Sources
 from chat.turn import TurnRequest, run_turn
-from faqs.models import CachedResponse, EntryStatus
+from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of
-from tests.integration.chat.test_turn import Listener, ask, model, scripted
+from tests.integration.chat.test_turn import FAR, Listener, ask, model, scripted
 
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 OPEN = "Quels sont les horaires de la piscine ?"
@@ -62,6 +62,15 @@ class MemoryTurnTests(TestCase):
         assert second.answer.source == AnswerSource.MEMORY_GUARD
         assert listener.text == WRITTEN
         assert second.answer.sources == first.answer.sources
+
+    async def test_temporary_chat_teaches_nothing(self) -> None:
+        chat = await in_database(make_conversation, self.deployment, is_temporary=True)
+        with scripted(WRITTEN):
+            result, _ = await ask(self.deployment, NEAR, chat)
+            await ask(self.deployment, FAR, chat)
+        assert result.answer.source == AnswerSource.LLM
+        assert not await CachedResponse.objects.aexists()
+        assert not await UnansweredQuestion.objects.aexists()
 
     async def test_deleting_the_passage_stops_the_learned_answer_at_once(self) -> None:
         with scripted(WRITTEN, "Rien ne le dit."):
