@@ -2,8 +2,8 @@
 
 What may be offered is a stored question no further under the threshold of direct answers than the band, that the second key
 refuses for ordinary words, or for a precision that the asked one leaves open: "How much is the card?" may mean the adult's
-card, but a question about 2024 is never met with "did you mean 2023?". The best of each
-answer is kept; those further behind the first than the margin are not close to it. Fewer than two, and nothing is asked.
+card, but a question about 2024 is never met with "did you mean 2023?". The best of each answer is kept; those further behind
+the first than the margin are not close to it. Fewer than two, and nothing is asked.
 
 Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is, and
 is no follow-up, whatever its words: `was_offered`.
