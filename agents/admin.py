@@ -317,7 +317,7 @@ class DeploymentAdmin(SettingsAdmin):
         context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
         context["widget_script"] = (
-            request.build_absolute_uri("/widget.js")
+            request.build_absolute_uri(reverse("widget-script"))
             if deployment is not None and deployment.origins
             else ""
         )

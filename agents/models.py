@@ -489,7 +489,8 @@ def valid_origin(text: str) -> str:
     """`https://www.example.org[:port]`, in lower case; raises where it is none (a path, a wildcard, no host)."""
     try:
         parts = urlsplit(text.strip().lower())
-        port = f":{parts.port}" if parts.port else ""
+        usual = {"http": 80, "https": 443}.get(parts.scheme)
+        port = f":{parts.port}" if parts.port not in (None, usual) else ""
     except ValueError:
         parts, port = urlsplit(""), ""
     host = parts.hostname or ""

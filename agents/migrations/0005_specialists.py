@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0007_web_pages'),
+        ('agents', '0004_rewrite_follow_ups'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0005_specialists'),
+        ('agents', '0007_web_pages'),
     ]
 
     operations = [

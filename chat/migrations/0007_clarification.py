@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0005_answered_by'),
+        ('chat', '0006_api_keys'),
     ]
 
     operations = [
