@@ -49,6 +49,8 @@ from chat.exceptions import (
     TurnNotFoundError,
     TurnNotLastError,
     TurnRunningError,
+    VisitorTokenError,
+    WidgetClosedError,
 )
 from chat.models import Conversation, Message, ServiceToken, TurnStatus
 from chat.permissions import (
@@ -112,6 +114,8 @@ _STATUS: dict[type[ApplicationError], int] = {
     MessageNotFoundError: 404,
     LinkNotFoundError: 404,
     SharingRefusedError: 409,
+    VisitorTokenError: 401,
+    WidgetClosedError: 403,
 }
 
 
@@ -438,7 +442,7 @@ def _protected_view(_request: HttpRequest) -> HttpResponse:
 @_edge
 async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     """One question, its answer as server-sent events; opens a conversation where none is named."""
-    data = parse_json_object(_bounded_body(request))
+    data = parse_json_object(bounded_body(request))
     question = valid_question(data.get("message"))
     client_message_id = valid_client_message_id(data.get("clientMessageId"))
     replaces = valid_replaced(data.get("replaces"))
@@ -450,10 +454,10 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
         language=translation.get_language() or settings.LANGUAGE_CODE,
         replaces=replaces,
     )
-    return _stream(turn_id, after=0)
+    return stream_turn(turn_id, after=0)
 
 
-def _bounded_body(request: HttpRequest) -> bytes:
+def bounded_body(request: HttpRequest) -> bytes:
     try:
         body = request.body
     except RequestDataTooBig as error:
@@ -484,7 +488,7 @@ def _conversation(
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
     await in_database(_require_turn, request, turn_id)
-    return _stream(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+    return stream_turn(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
 
 
 @require_POST
@@ -493,7 +497,7 @@ async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBa
     """Run an interrupted or failed turn again; its events from the first."""
     turn = await in_database(owned_turn, request.user, request.session, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
-    return _stream(await runner.retry(turn, language=language), after=0)
+    return stream_turn(await runner.retry(turn, language=language), after=0)
 
 
 @require_POST
@@ -510,7 +514,7 @@ def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:
     owned_turn(request.user, request.session, turn_id)
 
 
-def _stream(turn_id: uuid.UUID, *, after: int) -> StreamingHttpResponse:
+def stream_turn(turn_id: uuid.UUID, *, after: int) -> StreamingHttpResponse:
     async def events() -> AsyncIterator[bytes]:
         async for event_id, event in runner.follow(turn_id, after):
             yield server_sent_event(event_id, event)

@@ -60,6 +60,12 @@ class TurnNotLastError(ChatError):
     )
 
 
+class TurnTakenOverError(ConversationNotFoundError):
+    """This run was taken for dead, and the turn runs again elsewhere or has its answer: nothing of this one is kept."""
+
+    code = "turn_taken_over"
+
+
 class ServerStoppingError(ChatError):
     """This process is about to end; another one, or the same one started again, takes the question."""
 
@@ -141,6 +147,20 @@ class DeploymentClosedError(ChatError):
 
     code = "deployment_closed"
     default_message = _("Ce déploiement est fermé pour le moment.")
+
+
+class WidgetClosedError(ChatError):
+    """The deployment is not offered on this site: unknown key, not public, switched off, or a site that is not listed."""
+
+    code = "widget_closed"
+    default_message = _("Ce site n’est pas autorisé à afficher cette aide.")
+
+
+class VisitorTokenError(ChatError):
+    """No visitor's token, or one that is forged or too old: the frame takes a new one."""
+
+    code = "visitor_token"
+    default_message = _("Votre session a expiré. Rechargez la page.")
 
 
 class RateLimitedError(ChatError):

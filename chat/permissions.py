@@ -1,10 +1,12 @@
 """Who may open which deployment and read which conversation. Every door of the chat asks here.
 
 People come with a session; servers come with a service token, which opens the batch endpoint and nothing else; programs
-that ask come with an API key, which opens its own deployments on `/v1` and nothing else.
+that ask come with an API key, which opens its own deployments on `/v1` and nothing else; visitors of other sites come
+with a token that names deployment, site and visitor, which opens the widget's addresses and nothing else.
 """
 
 import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from typing import Any, NoReturn
@@ -13,6 +15,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
+from django.core import signing
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -33,9 +36,12 @@ from chat.exceptions import (
     ServiceForbiddenError,
     ServiceTokenError,
     TurnNotFoundError,
+    VisitorTokenError,
+    WidgetClosedError,
 )
 from chat.models import (
     ApiKey,
+    Channel,
     Conversation,
     Message,
     Role,
@@ -45,6 +51,7 @@ from chat.models import (
 )
 
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
+_VISITOR_SALT = "chat.widget.visitor"
 KEY_USE_INTERVAL = timedelta(minutes=1)
 _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
 
@@ -192,6 +199,88 @@ def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
     if not deployment.is_active:
         raise DeploymentClosedError(f"deployment {deployment.pk} is switched off")
     return deployment
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetVisitor:
+    """A visitor of another site. Their id is drawn here and signed, since browsers keep no cookie of a foreign frame."""
+
+    deployment: Deployment
+    origin: str
+    visitor: uuid.UUID
+
+    def token(self) -> str:
+        said = {
+            "key": self.deployment.public_key,
+            "origin": self.origin,
+            "visitor": self.visitor.hex,
+        }
+        return signing.dumps(said, salt=_VISITOR_SALT, compress=True)
+
+
+def new_widget_visitor(public_key: str, origin: str) -> WidgetVisitor:
+    """Raises `WidgetClosedError`."""
+    return WidgetVisitor(_widget_deployment(public_key, origin), origin, uuid.uuid4())
+
+
+def widget_visitor(token: str) -> WidgetVisitor:
+    """Whoever bears this token. Deployment and site are looked at as they are now.
+
+    Raises `VisitorTokenError`, or `WidgetClosedError` where staff have closed the deployment or taken the site off.
+    """
+    try:
+        said = signing.loads(
+            token, salt=_VISITOR_SALT, max_age=timedelta(days=settings.WIDGET_VISITOR_DAYS)
+        )
+    except signing.BadSignature as error:
+        raise VisitorTokenError("no valid visitor token") from error
+    deployment = _widget_deployment(said["key"], said["origin"])
+    return WidgetVisitor(deployment, said["origin"], uuid.UUID(said["visitor"]))
+
+
+def _widget_deployment(public_key: str, origin: str) -> Deployment:
+    """An open deployment for everybody (a visitor of another site is nobody else), offered on that site."""
+    found = Deployment.objects.filter(
+        public_key=public_key, is_active=True, audience=Audience.PUBLIC
+    ).first()
+    if found is None or origin not in found.origins:
+        raise WidgetClosedError("no deployment is offered there")
+    return found
+
+
+def widget_conversations(visitor: WidgetVisitor) -> QuerySet[Conversation]:
+    """A visitor's conversations in this widget; a visitor of the page, who has a session, has none here."""
+    own = Conversation.objects.owned_by(user_id=None, visitor=visitor.visitor)
+    return own.filter(deployment=visitor.deployment, channel=Channel.WIDGET)
+
+
+def widget_conversation(visitor: WidgetVisitor, conversation_id: uuid.UUID) -> Conversation:
+    found = widget_conversations(visitor).filter(pk=conversation_id).first()
+    if found is None:
+        raise ConversationNotFoundError("no such conversation of this visitor")
+    return found
+
+
+def widget_turn(visitor: WidgetVisitor, turn_id: uuid.UUID) -> Turn:
+    own = widget_conversations(visitor).values("pk")
+    turn = Turn.objects.filter(pk=turn_id, conversation__in=own).first()
+    if turn is None:
+        raise TurnNotFoundError("no such turn of this visitor")
+    return turn
+
+
+def start_widget_conversation(visitor: WidgetVisitor, client_message_id: str) -> Conversation:
+    """The conversation that this message opens, or opened before."""
+    natural_key = f"{visitor.visitor}/{visitor.deployment.pk}/{client_message_id}"
+    conversation, _new = Conversation.objects.get_or_create(
+        pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key),
+        defaults={
+            "deployment": visitor.deployment,
+            "visitor": visitor.visitor,
+            "channel": Channel.WIDGET,
+        },
+    )
+    return conversation
 
 
 class ServiceTokenAuthentication(BaseAuthentication):

@@ -30,6 +30,7 @@ from chat.exceptions import (
     ThreadConflictError,
     TurnNotLastError,
     TurnRunningError,
+    TurnTakenOverError,
 )
 from chat.models import (
     AppliedOperation,
@@ -92,6 +93,8 @@ class Answer:
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
+    #: The name of the agent that answered, where the deployment has several.
+    answered_by: str = ""
     #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
     had_history: bool = False
     had_tool_results: bool = False
@@ -633,7 +636,8 @@ def save_exchange(
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
     A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
-    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
+    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
+    again.
     """
     ending: dict[str, object] = {
         "status": status,
@@ -648,6 +652,7 @@ def save_exchange(
         "efficiency": answer.efficiency,
         "stop_reason": answer.stop_reason,
         "is_personal": answer.is_personal,
+        "answered_by": answer.answered_by,
         "trace": trace,
         "error_code": error_code,
         "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
@@ -656,7 +661,7 @@ def save_exchange(
     with short_write():
         if not statements.END_TURN.run(**this_run, **ending):
             if not statements.END_LATE_TURN.run(**this_run, **ending):
-                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+                raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
@@ -674,3 +679,9 @@ def save_exchange(
             )
         )
         return message.pk
+
+
+def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:
+    if Turn.objects.filter(pk=turn_id).exists():
+        return TurnTakenOverError(f"Turn {turn_id} was run again.")
+    return ConversationNotFoundError(f"Turn {turn_id} is gone.")

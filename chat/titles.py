@@ -43,6 +43,8 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
     llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
     if llm is None or turn_id is None or conversation_id is None or not request.is_first:
         return
+    if request.given is not None:
+        return  # the thread and its name are the client's
     if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
         return
     model = await in_database(_naming_model, request.deployment_id, conversation_id)

@@ -3,7 +3,7 @@
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
-from chat import api, approvals, reader_api, views
+from chat import api, approvals, reader_api, views, widget
 from chat.openai_api import views as openai_api
 
 router = SimpleRouter()
@@ -48,6 +48,12 @@ urlpatterns = [
     path("v1/models", openai_api.models, name="v1-models"),
     path("v1/models/<str:slug>", openai_api.model, name="v1-model"),
     path("v1/chat/completions", openai_api.chat_completions, name="v1-chat-completions"),
+    path("widget.js", widget.script, name="widget-script"),
+    path("widget/ask", widget.ask, name="widget-ask"),
+    path("widget/stop", widget.stop, name="widget-stop"),
+    path("widget/messages/<uuid:conversation_id>", widget.messages, name="widget-messages"),
+    path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),
+    path("widget/<str:public_key>/", widget.frame, name="widget-frame"),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
     path(

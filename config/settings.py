@@ -373,6 +373,8 @@ RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 #: How long a process may go on with limits that staff have changed.
 RATE_LIMITS_CACHE_SECONDS = 10.0
+#: How long a visitor of the widget finds their conversation again.
+WIDGET_VISITOR_DAYS = env.int("WIDGET_VISITOR_DAYS", default=90)
 #: What `/v1` reads of a request, and how much of the thread that its client sends reaches the prompt, in characters.
 API_MAX_BODY_BYTES = env.int("API_MAX_BODY_BYTES", default=1024 * 1024)
 API_MAX_HISTORY_CHARACTERS = env.int("API_MAX_HISTORY_CHARACTERS", default=40_000)
@@ -560,6 +562,10 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Répondant",
     "VERSION": "0.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "chat.openai_api.schema.add_v1",
+    ],
 }
 
 # --- Logging ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 
 from tools_registry.models import CatalogueState, ToolOverride
-from tools_registry.ranking import Lexicon, Positions, Ranking
+from tools_registry.ranking import Lexicon, Positions, Ranking, Scorer
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
 
@@ -37,6 +37,17 @@ _KEPT_LISTS = 256
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the tools of a list stand in a ranking: `scorer` scores them alone and in order where `positions` is none,
+    else everything that is ranked, of which they are at `positions`."""
+
+    ranking: Ranking
+    scorer: Scorer
+    positions: Positions | None
+    specs: Sequence[ToolSpec]
+
+
 class ToolList(tuple[ToolSpec, ...]):
     """Permitted tools by name; immutable and shared between turns.
 
@@ -47,7 +58,7 @@ class ToolList(tuple[ToolSpec, ...]):
     tokens: tuple[str, str]
     resident: tuple[ToolSpec, ...]
     positions: Mapping[str, int]
-    placed: tuple[Ranking, Positions | None, Sequence[ToolSpec]] | None
+    placed: Placed | None
     lexicon: Lexicon | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:

@@ -93,7 +93,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
     key = await in_database(_admitted, request.headers.get("Authorization", ""))
     asked = parse_request(_bounded_body(request))
-    idempotency_key = request.headers.get("Idempotency-Key", "")[:255]
+    idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
     language = translation.get_language() or settings.LANGUAGE_CODE
     turn_id = await start_turn(opened, asked.question, language=language)

@@ -7,7 +7,9 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, TestCase, override_settings
+from django.urls import resolve
 from django.utils import timezone
+from drf_spectacular.generators import SchemaGenerator
 
 from agents.bridges import in_database
 from agents.exceptions import LLMCutError, LLMRateLimitedError, LLMTimeoutError
@@ -16,8 +18,20 @@ from agents.models import Audience, Deployment
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, model, scripted
+from tests.tools import asking, call, declared
 
 ADDRESS = "/v1/chat/completions"
+called: list[str] = []
+
+
+def weather(city: str) -> dict[str, object]:
+    """The weather of a city.
+
+    Args:
+        city: Its name.
+    """
+    called.append(city)
+    return {"sky": "rain"}
 
 
 def chunks_of(body: str) -> list[Any]:
@@ -28,6 +42,9 @@ def chunks_of(body: str) -> list[Any]:
 class V1Tests(TestCase):
     deployment: Deployment
     secret: str
+
+    def setUp(self) -> None:
+        called.clear()
 
     @classmethod
     def setUpTestData(cls) -> None:
@@ -172,6 +189,56 @@ class ThreadTests(V1Tests):
             "question 8 ?",
             "question 9 ?",
         ]
+
+
+class ToolTests(V1Tests):
+    async def test_earlier_messages_stand_in_every_prompt_of_a_tool_loop(self) -> None:
+        with (
+            declared(weather),
+            scripted(asking(call("weather", id="a", city="Lyon")), ["Il pleut."]),
+        ):
+            body = (
+                await self.ask(
+                    ("user", "Bonjour, une question ?"),
+                    ("assistant", "Je vous écoute."),
+                    ("user", NEAR),
+                )
+            ).json()
+            prompts = [[message.content for message in call.messages] for call in model().calls]
+        assert body["choices"][0]["message"]["content"] == "Il pleut."
+        assert [prompt[1:3] for prompt in prompts] == [
+            ["Bonjour, une question ?", "Je vous écoute."]
+        ] * 2
+
+    async def test_tool_that_asks_for_approval_is_denied_and_the_answer_goes_on(self) -> None:
+        for stream in (False, True):
+            with (
+                declared(weather, needs_approval=True),
+                scripted(asking(call("weather", id="a", city="Lyon")), ["Je ne sais pas."]),
+            ):
+                response = await self.ask(
+                    ("user", "Bonjour ?"), ("assistant", "Oui."), ("user", NEAR), stream=stream
+                )
+                if stream:
+                    chunks = await self.streamed(response)
+                    deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
+                    text = "".join(delta.get("content", "") for delta in deltas)
+                else:
+                    text = response.json()["choices"][0]["message"]["content"]
+                last = [message.content for message in model().calls[-1].messages]
+            assert text == "Je ne sais pas."
+            assert last[1:3] == ["Bonjour ?", "Oui."]
+        assert called == []
+
+    async def test_model_names_no_conversation_of_the_api(self) -> None:
+        await in_database(
+            Deployment.objects.filter(pk=self.deployment.pk).update,
+            config_overlay={"generate_titles": True},
+        )
+        with scripted(["Une réponse."], ["Un titre"]):
+            await self.ask(("user", NEAR))
+            await asyncio.sleep(0.3)
+            assert len(model().calls) == 1
 
 
 class RefusalTests(V1Tests):
@@ -377,3 +444,14 @@ class DisconnectTests(V1Tests):
 
     async def test_client_that_can_come_back_does_not(self) -> None:
         assert await self.leave(**{"Idempotency-Key": "k"}) is TurnStatus.DONE
+
+
+def test_schema_lists_what_is_served() -> None:
+    generator: Any = SchemaGenerator
+    paths = generator().get_schema(request=None, public=True)["paths"]
+    completions = paths["/v1/chat/completions"]["post"]
+    assert set(completions["responses"]) >= {"200", "401", "404", "429", "503", "504"}
+    assert {"/v1/models", "/v1/models/{slug}"} <= set(paths)
+    for path in paths:
+        if path.startswith("/v1"):
+            resolve(path.replace("{slug}", "demo"))

@@ -138,12 +138,23 @@ class LoopTestCase(TestCase):
 class SectionOneTests(LoopTestCase):
     """I. Boucle d'orchestration robuste avec arrêt intelligent."""
 
-    async def test_pas_de_tool_calls_ends_the_loop_with_the_first_answer(self) -> None:
+    async def test_arret_intelligent_pas_de_tool_calls_ends_the_loop_with_the_first_answer(
+        self,
+    ) -> None:
         with self.story(["À l'accueil [1]."]):
             result, _listener = await self.ask()
         assert result.answer.stop_reason == StopReason.ANSWERED
         assert (result.answer.llm_calls, result.answer.rounds) == (1, 0)
         assert (result.answer.source, result.answer.efficiency) == (AnswerSource.LLM, 100.0)
+
+    async def test_qualite_de_reponse_is_the_model_s_to_judge_and_a_short_answer_stands(
+        self,
+    ) -> None:
+        with self.story(["Oui."]):
+            result, _listener = await self.ask()
+            criteria = model().calls[0].messages[0].content
+        assert (result.answer.text, result.answer.stop_reason) == ("Oui.", StopReason.ANSWERED)
+        assert "COMPLÈTE et SATISFAISANTE" in criteria
 
     async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
@@ -205,7 +216,7 @@ class SectionOneTests(LoopTestCase):
         assert "ARRÊT" not in without.messages[0].content
         assert without.options.tools == ()
 
-    async def test_calculation_of_tools_is_done_once_a_turn(self) -> None:
+    async def test_meme_liste_d_outils_is_chosen_once_a_turn(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Fin."])
         with mock.patch("chat.turn.choose_tools", wraps=choose_tools) as chosen:
             with declared(weather, clock), scripted(*replies):
@@ -246,7 +257,7 @@ class SectionOneTests(LoopTestCase):
 class SectionTwoTests(LoopTestCase):
     """II. Persistance atomique, idempotence et concurrence."""
 
-    async def test_premiere_relance_holds_the_request_and_its_tools_and_later_ones_too(
+    async def test_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(
         self,
     ) -> None:
         replies = (
@@ -266,6 +277,14 @@ class SectionTwoTests(LoopTestCase):
         ]
         assert len({m.operation_id for m in stored}) == 2
 
+    async def test_nouvel_operation_id_for_each_round_of_each_turn(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        for _ in range(2):
+            with self.story(asking(call("clock")), asking(call("weather", city="L")), ["Fin."]):
+                await self.ask(conversation=conversation)
+        applied = [o.operation_id async for o in AppliedOperation.objects.all()]
+        assert len(set(applied)) == len(applied) == 4
+
     async def test_operation_id_is_derived_and_stored_before_the_tools_run(self) -> None:
         seen: list[list[uuid.UUID]] = []
 
@@ -281,7 +300,7 @@ class SectionTwoTests(LoopTestCase):
         assert seen == [[expected]]
         assert [o.operation_id async for o in AppliedOperation.objects.all()] == [expected]
 
-    async def test_409_conflict_is_reloaded_and_replayed_without_a_duplicate(self) -> None:
+    async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         writers = iter(range(3))
 
@@ -415,7 +434,7 @@ class SectionThreeTests(LoopTestCase):
         assert last.role == "tool"
         assert json.loads(last.content) == {"city": "Lyon", "degrees": 12}
 
-    async def test_thread_reconstruit_from_the_database_holds_earlier_rounds(self) -> None:
+    async def test_thread_reconstruit_thread_db_recharge_holds_earlier_rounds(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         with self.story(asking(call("weather", city="Lyon")), ["12 °C."]):
             await self.ask(conversation=conversation)
@@ -548,7 +567,7 @@ class SectionFiveTests(LoopTestCase):
 class SectionSixTests(LoopTestCase):
     """VI. Logs et traçabilité."""
 
-    async def test_metadonnees_de_tracage_stand_in_the_lines_and_personal_data_does_not(
+    async def test_logs_avant_chaque_appel_details_des_tool_calls_metadonnees_de_tracage(
         self,
     ) -> None:
         conversation = await in_database(make_conversation, self.deployment)
@@ -685,7 +704,9 @@ class EmptyLibraryTests(TestCase):
 class SectionTenTests(LoopTestCase):
     """X. Critères de réception, with the backend of real servers and a server as strict as theirs."""
 
-    async def test_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(self) -> None:
+    async def test_sequence_claire_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(
+        self,
+    ) -> None:
         def wave(*cities: str) -> ModelReply:
             # Some servers number the calls of every reply from 0 again.
             calls = [

@@ -1,0 +1,243 @@
+// The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
+// storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
+
+const config = JSON.parse(document.getElementById("frame-config").textContent);
+const say = (key) => config.strings[key];
+const byId = (id) => document.getElementById(id);
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+
+const thread = byId("thread");
+const field = byId("question");
+const send = byId("send");
+let kept = { visitor: config.visitor, conversation: null };
+let running = null; // { id, after, message, messageId, exchange }
+
+function remember() {
+  try { localStorage.setItem(config.store, JSON.stringify(kept)); } catch { /* It lasts until the page is left. */ }
+}
+
+function recall() {
+  try { kept = { ...kept, ...JSON.parse(localStorage.getItem(config.store)) }; } catch { /* A new visitor. */ }
+}
+
+function forget() {
+  kept = { visitor: config.visitor, conversation: null };
+  remember();
+}
+
+class Refusal extends Error {
+  constructor(status, body) { super(body.message || say("failed")); this.status = status; this.code = body.code; }
+}
+
+/** A request of this visitor. Throws `Refusal` for an answer that is no success, `TypeError` where nobody answers. */
+async function call(address, options = {}) {
+  const response = await fetch(address, {
+    ...options,
+    credentials: "omit",
+    headers: { Authorization: `Visitor ${kept.visitor}`, "Accept-Language": config.language, ...options.headers },
+  });
+  if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
+  return response;
+}
+
+const post = (address, body) =>
+  call(address, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+
+function el(tag, className = "", text = "") {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text) element.textContent = text;
+  return element;
+}
+
+/** A question with its answer: text while it comes, then the server's own sanitised HTML. */
+class Exchange {
+  constructor(question) {
+    byId("welcome").hidden = true;
+    this.asked = el("p", "asked", question);
+    this.answer = el("div", "answer live");
+    this.sources = el("details");
+    this.sources.hidden = true;
+    thread.append(this.asked, this.answer, this.sources);
+    this.asked.scrollIntoView({ block: "start" });
+  }
+
+  begin() { this.answer.textContent = ""; }
+  add(text) { this.answer.append(text); }
+
+  finish(html, sources) {
+    this.answer.classList.remove("live");
+    this.answer.innerHTML = html;
+    if (!sources?.length) return;
+    const list = el("ol");
+    for (const source of sources) {
+      const item = el("li", "", (source.title || "").replaceAll(" > ", " › "));
+      item.value = source.n;
+      item.dataset.n = source.n;
+      item.append(el("blockquote", "", source.text));
+      list.append(item);
+    }
+    this.sources.replaceChildren(el("summary", "", `${say("sources")} (${sources.length})`), list);
+    this.sources.hidden = false;
+    this.answer.addEventListener("click", (event) => {
+      const citation = event.target.closest("a.citation");
+      if (!citation) return;
+      event.preventDefault();
+      this.sources.open = true;
+      list.querySelector(`[data-n="${Number(citation.dataset.n)}"]`)?.scrollIntoView({ block: "nearest" });
+    });
+  }
+
+  note(text, isBad = false) {
+    const note = el("p", isBad ? "note bad" : "note", text);
+    note.setAttribute("role", isBad ? "alert" : "note");
+    this.sources.after(note);
+    note.scrollIntoView({ block: "nearest" });
+  }
+
+  takeBack() { for (const part of [this.asked, this.answer, this.sources]) part.remove(); }
+}
+
+/** As `crypto.randomUUID`, which pages without TLS do not have. */
+function newId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function setRunning(turn) {
+  running = turn;
+  send.textContent = turn ? say("stop") : say("send");
+  byId("status").textContent = turn ? say("searching") : "";
+}
+
+function ask(message) {
+  if (running || !message.trim()) return;
+  field.value = "";
+  setRunning({ id: null, after: 0, message, messageId: newId(), exchange: new Exchange(message), sources: [] });
+  follow(running);
+}
+
+/** Read a turn to its end through any number of lost connections: sent again under its id, or continued after its last event. */
+async function follow(turn) {
+  for (let tries = 0; running === turn; tries += 1) {
+    try {
+      const response = turn.id
+        ? await call(config.urls.events.replace("{id}", turn.id), { headers: { "Last-Event-ID": String(turn.after) } })
+        : await post(config.urls.ask, {
+          message: turn.message, clientMessageId: turn.messageId, conversationId: kept.conversation, language: config.language,
+        });
+      for await (const event of events(response.body)) {
+        tries = 0;
+        if (receive(turn, event)) return;
+      }
+    } catch (error) {
+      if (error instanceof Refusal && error.status < 500) { refused(turn, error); return; }
+    }
+    if (tries >= RETRY_MS.length) { refused(turn, new Error(say("offline"))); return; }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS[tries] * (0.7 + 0.6 * Math.random())));
+  }
+}
+
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const blocks = text.split("\n\n");
+    text = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").map((line) => {
+        const colon = line.indexOf(": ");
+        return [line.slice(0, colon), line.slice(colon + 2)];
+      }));
+      if (fields.event) yield { id: Number(fields.id), type: fields.event, ...JSON.parse(fields.data) };
+    }
+  }
+}
+
+/** Returns whether it was the last event. */
+function receive(turn, event) {
+  if (event.id) turn.after = event.id;
+  const { exchange } = turn;
+  switch (event.type) {
+    case "meta":
+      turn.id = event.turnId;
+      if (kept.conversation !== event.conversationId) { kept.conversation = event.conversationId; remember(); }
+      exchange.begin();
+      return false;
+    case "delta": exchange.add(event.text); byId("status").textContent = ""; return false;
+    case "sources": turn.sources = event.sources; return false;
+    case "done":
+      exchange.finish(event.html, turn.sources);
+      if (event.status === "interrupted") exchange.note(say("interrupted"));
+      if (event.status === "awaiting_approval") exchange.note(say("approval"));
+      break;
+    case "error": exchange.note(event.message, true); break;
+    default: return false;
+  }
+  setRunning(null);
+  return true;
+}
+
+/** The question was not taken: it goes back into the field, with the reason. */
+function refused(turn, error) {
+  setRunning(null);
+  if (turn.id) { turn.exchange.note(error.message, true); return; }
+  turn.exchange.takeBack();
+  field.value = field.value || turn.message;
+  if (error.code === "visitor_token" || error.code === "widget_closed" || error.code === "conversation_not_found") {
+    forget();
+  }
+  byId("status").textContent = error.message;
+}
+
+/** What was said before the page was loaded again, and the answer that still runs. */
+async function restore() {
+  if (!kept.conversation) return;
+  let found;
+  try {
+    found = await (await call(config.urls.messages.replace("{id}", kept.conversation))).json();
+  } catch (error) {
+    if (error instanceof Refusal && error.status < 500) forget();
+    return;
+  }
+  let exchange = null;
+  for (const message of found.messages) {
+    if (message.role === "user") { exchange = new Exchange(message.content); exchange.turn = message.turn?.id; }
+    else exchange?.finish(message.html, message.sources);
+  }
+  if (found.runningTurn && exchange) {
+    setRunning({ id: found.runningTurn, after: 0, message: "", messageId: null, exchange, sources: [] });
+    follow(running);
+  }
+}
+
+const close = () => parent.postMessage({ repondant: "close" }, config.origin);
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (running) post(config.urls.stop, { conversationId: kept.conversation }).catch(() => {});
+  else ask(field.value);
+});
+field.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!running) ask(field.value); }
+});
+for (const button of document.querySelectorAll(".suggestion")) button.addEventListener("click", () => ask(button.textContent));
+byId("close").addEventListener("click", close);
+byId("new").addEventListener("click", () => {
+  if (running) return;
+  kept.conversation = null;
+  remember();
+  thread.replaceChildren(byId("welcome"));
+  byId("welcome").hidden = false;
+  byId("status").textContent = "";
+  field.focus();
+});
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+window.addEventListener("message", (event) => {
+  if (event.origin === config.origin && event.data?.repondant === "opened") field.focus();
+});
+
+recall();
+restore();
