@@ -121,6 +121,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         try:
             async for event_id, event in runner.follow(turn_id, after):
                 await self.send(websocket_frame(event_id, event))
+        except OSError:
+            # The reader went away while it was told something; the turn goes on, and so does the next reader.
+            logger.debug("reader went away round_id=%s", turn_id)
         except Exception:  # the edge of a socket: nothing awaits this task
             logger.exception("relay failed round_id=%s", turn_id)
             await self.close(code=1011)
