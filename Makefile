@@ -64,6 +64,7 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks.tools.run
 	$(BIN)/python -m benchmarks.rebuild.run
 	$(BIN)/python -m benchmarks.indexing.run
+	$(BIN)/python -m benchmarks.followups.run
 
 # Pins: resolved for every supported Python and platform, with hashes and without addresses.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -44,11 +44,18 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "memory_learning",
         ),
     ),
+    (_("Pages du web"), ("page_refresh_hours", "gone_page_checks")),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
     (
         _("Recherche"),
-        ("match_count", "match_threshold", "extractive_passages", "context_exchanges"),
+        (
+            "match_count",
+            "match_threshold",
+            "extractive_passages",
+            "context_exchanges",
+            "rewrite_follow_ups",
+        ),
     ),
     (
         _("Outils"),

@@ -32,6 +32,7 @@ class EffectiveConfig:
     temperature: float
     max_answer_tokens: int
     context_exchanges: int
+    rewrite_follow_ups: bool
     match_count: int
     match_threshold: float
     extractive_passages: int
@@ -49,6 +50,8 @@ class EffectiveConfig:
     record_unanswered: bool
     unanswered_threshold: float | None
     generate_questions: bool
+    page_refresh_hours: int
+    gone_page_checks: int
     generate_titles: bool
     max_rounds: int
     max_tool_calls: int

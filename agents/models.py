@@ -109,6 +109,14 @@ class RuntimeSettings(models.Model):
         least=0,
         most=50,
     )
+    rewrite_follow_ups = models.BooleanField(
+        _("reformulation des suites"),
+        default=True,
+        help_text=_(
+            "Faire reformuler par le modèle de langage une question qui s’appuie sur l’échange précédent, avant toute "
+            "recherche. Sinon, elle est cherchée avec la question précédente, sans réponse enregistrée."
+        ),
+    )
     match_count = _count(
         _("passages recherchés"),
         _("Nombre de passages donnés au modèle de langage."),
@@ -230,6 +238,22 @@ class RuntimeSettings(models.Model):
         help_text=_(
             "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
         ),
+    )
+    page_refresh_hours = _count(
+        _("relecture des pages du web"),
+        _(
+            "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
+        ),
+        default=24,
+        least=0,
+        most=8_760,
+    )
+    gone_page_checks = _count(
+        _("relectures avant de désactiver une page disparue"),
+        _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
+        default=3,
+        least=0,
+        most=100,
     )
     generate_titles = models.BooleanField(
         _("titres par le modèle"),

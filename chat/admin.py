@@ -27,19 +27,24 @@ from agents.admin_base import (
     badge,
     change_link,
     count_link,
+    link,
     rounded,
 )
 from chat import admin_views
+from chat.branches import branch_turns
 from chat.explanation import efficiency_grade, explain_trace
 from chat.models import (
     AnswerSource,
     ApiKey,
     Conversation,
+    Feedback,
     Message,
     Role,
     ServiceToken,
+    SharedThread,
     Turn,
     TurnStatus,
+    Verdict,
 )
 from knowledge.models import Chunk, Document
 
@@ -102,9 +107,13 @@ class ConversationAdmin(PrivateAdmin):
         if isinstance(conversation, Conversation):
             messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
             context["client_thread"] = conversation.client_thread
+            branch = branch_turns(conversation.pk, conversation.leaf)
             context["thread"] = [
                 {
                     "message": message,
+                    "is_other_version": branch is not None
+                    and message.turn_id is not None
+                    and message.turn_id not in branch,
                     "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
                     "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
                     "source": _source_badge(message.turn) if message.turn else "",
@@ -142,6 +151,7 @@ class TurnAdmin(PrivateAdmin):
         "way",
         "shown_score",
         "state",
+        "verdict",
         "deployment",
         "duration",
         "started_at",
@@ -149,11 +159,12 @@ class TurnAdmin(PrivateAdmin):
     list_filter = (
         "answer_source",
         "status",
+        "feedback__verdict",
         "conversation__deployment",
         ("started_at", RangeDateFilter),
     )
     list_filter_submit = True
-    list_select_related = ("conversation__deployment",)
+    list_select_related = ("conversation__deployment", "feedback")
     search_fields = ("messages__content", "conversation__title")
     ordering = ("-started_at",)
     readonly_fields = (
@@ -162,6 +173,7 @@ class TurnAdmin(PrivateAdmin):
         "state",
         "shown_score",
         "shown_best_score",
+        "verdict",
         "loop",
         "tokens",
         "duration",
@@ -175,6 +187,7 @@ class TurnAdmin(PrivateAdmin):
                     "state",
                     "shown_score",
                     "shown_best_score",
+                    "verdict",
                     "model",
                     "llm_calls",
                     "loop",
@@ -203,6 +216,7 @@ class TurnAdmin(PrivateAdmin):
                 wrap(admin_views.replay_group),
                 name="chat_turn_replay_group",
             ),
+            path("refusals/", wrap(admin_views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
 
@@ -272,6 +286,11 @@ class TurnAdmin(PrivateAdmin):
     def shown_best_score(self, turn: Turn) -> str:
         return _score_text(turn.best_score)
 
+    @admin.display(description=_("avis"), ordering="feedback__verdict")
+    def verdict(self, turn: Turn) -> SafeString | str:
+        given: Feedback | None = getattr(turn, "feedback", None)
+        return "–" if given is None else _verdict_badge(given)
+
     @admin.display(description=_("déploiement"), ordering="conversation__deployment__name")
     def deployment(self, turn: Turn) -> str:
         return turn.conversation.deployment.name
@@ -306,6 +325,139 @@ class TurnAdmin(PrivateAdmin):
             return "–"
         seconds = ((turn.finished_at or timezone.now()) - turn.started_at).total_seconds()
         return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
+
+
+class WithdrawnFilter(admin.SimpleListFilter):
+    """Verdicts that stand, or were taken back."""
+
+    title = _("retrait")
+    parameter_name = "withdrawn"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", gettext("Maintenu")), ("yes", gettext("Retiré"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
+        if self.value() is None:
+            return queryset
+        return queryset.filter(withdrawn_at__isnull=self.value() == "no")
+
+
+@admin.register(Feedback)
+class FeedbackAdmin(PrivateAdmin):
+    """What readers say of answers, each with the trace that explains the answer."""
+
+    change_list_template = "admin/chat/feedback/change_list.html"
+    list_display = (
+        "question",
+        "shown_verdict",
+        "shown_reason",
+        "shown_comment",
+        "way",
+        "deployment",
+        "updated_at",
+    )
+    list_filter = (
+        "verdict",
+        "reason",
+        WithdrawnFilter,
+        "turn__answer_source",
+        "turn__conversation__deployment",
+        ("updated_at", RangeDateFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("turn__conversation__deployment",)
+    search_fields = ("comment", "turn__messages__content")
+    ordering = ("-updated_at",)
+    fields = (
+        "turn_link",
+        "shown_verdict",
+        "reason",
+        "comment",
+        "created_at",
+        "updated_at",
+        "withdrawn_at",
+        "reported_at",
+    )
+    readonly_fields = ("turn_link", "shown_verdict")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
+        verdicts: QuerySet[Feedback] = super().get_queryset(request)
+        asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER)
+        return verdicts.annotate(asked=Subquery(asked.values("content")[:1]))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list, under the counts of the verdicts that stand."""
+        standing = Feedback.objects.filter(withdrawn_at=None)
+        counted = standing.order_by().values_list("verdict").annotate(found=Count("pk"))
+        found = dict(counted)
+        context = {"up": found.get(Verdict.UP, 0), "down": found.get(Verdict.DOWN, 0)}
+        response: HttpResponse = super().changelist_view(
+            request, {**context, **(extra_context or {})}
+        )
+        return response
+
+    @admin.display(description=_("question"))
+    def question(self, given: Any) -> SafeString:
+        text = Truncator(given.asked or "–").chars(120)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("avis"), ordering="verdict")
+    def shown_verdict(self, given: Feedback) -> SafeString:
+        return _verdict_badge(given)
+
+    @admin.display(description=_("motif"), ordering="reason")
+    def shown_reason(self, given: Feedback) -> str:
+        return given.get_reason_display() or "–"
+
+    @admin.display(description=_("commentaire"))
+    def shown_comment(self, given: Feedback) -> SafeString:
+        text = Truncator(given.comment or "–").chars(120)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("réponse"), ordering="turn__answer_source")
+    def way(self, given: Feedback) -> SafeString | str:
+        return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi cette réponse ?"))
+
+    @admin.display(description=_("déploiement"))
+    def deployment(self, given: Feedback) -> str:
+        return given.turn.conversation.deployment.name
+
+    @admin.display(description=_("réponse"))
+    def turn_link(self, given: Feedback) -> SafeString | str:
+        return self.way(given)
+
+
+@admin.register(SharedThread)
+class SharedThreadAdmin(PrivateAdmin):
+    """Links that readers made; staff may close one."""
+
+    list_display = ("title", "deployment", "created_at", "expires_at")
+    list_filter = ("conversation__deployment",)
+    list_select_related = ("conversation__deployment",)
+    search_fields = ("title",)
+    fields = ("title", "conversation_link", "created_at", "expires_at")
+    readonly_fields = ("conversation_link",)
+    actions = ("revoke",)
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(["chat.view_turn", "chat.delete_sharedthread"])
+
+    @admin.action(description=_("Révoquer"), permissions=["revoke"])
+    def revoke(self, request: HttpRequest, links: QuerySet[SharedThread]) -> None:
+        count = links.count()
+        links.delete()
+        message = ngettext("%(count)d lien révoqué.", "%(count)d liens révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+    @admin.display(description=_("déploiement"))
+    def deployment(self, shared: SharedThread) -> str:
+        return shared.conversation.deployment.name
+
+    @admin.display(description=_("conversation"))
+    def conversation_link(self, shared: SharedThread) -> str:
+        return change_link(shared.conversation)
 
 
 @admin.register(ServiceToken)
@@ -384,6 +536,13 @@ class ApiKeyAdmin(StaffAdmin):
         count = keys.filter(is_revoked=False).update(is_revoked=True)
         message = ngettext("%(count)d clé révoquée.", "%(count)d clés révoquées.", count)
         self.message_user(request, message % {"count": count})
+
+
+def _verdict_badge(given: Feedback) -> SafeString:
+    if given.withdrawn_at is not None:
+        text = gettext("%(verdict)s, retiré") % {"verdict": given.get_verdict_display()}
+        return badge(text)
+    return badge(given.get_verdict_display(), "good" if given.verdict == Verdict.UP else "bad")
 
 
 def _source_badge(turn: Turn) -> SafeString | str:

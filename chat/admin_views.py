@@ -18,12 +18,34 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_url
 from agents.exceptions import ApplicationError
-from chat.forms import ReplayForm, ValidateAnswerForm
+from chat.forms import RefusalsForm, ReplayForm, ValidateAnswerForm
 from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
 from chat.quality.replay import replay
+from chat.refusals import recent_refusals
 from faqs.learning import learn_from_message, without_citations
 from faqs.models import LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
+
+
+@require_http_methods(["GET"])
+def refusals(request: HttpRequest) -> HttpResponse:
+    """The stored answers that came near and were not given, each with its reason."""
+    _require(request, "chat.view_turn")
+    form = RefusalsForm(request.GET or None)
+    wanted = form.cleaned_data if form.is_valid() else {}
+    found = recent_refusals(text=wanted.get("text", ""), step=wanted.get("step", ""))
+    return TemplateResponse(
+        request,
+        "admin/chat/turn/refusals.html",
+        {
+            **admin.site.each_context(request),
+            "opts": Turn._meta,
+            "title": _("Réponses refusées"),
+            "form": form,
+            "limit": settings.REFUSALS_MAX_TURNS,
+            "refusals": [(each, admin_url(Turn, "change", each.turn_id)) for each in found],
+        },
+    )
 
 
 @require_http_methods(["GET", "POST"])

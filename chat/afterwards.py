@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 async def settle(request: TurnRequest, result: TurnResult) -> None:
-    """Keep what a finished turn teaches."""
-    if request.turn_id is None or result.status is not TurnStatus.DONE:
+    """Keep what a finished turn teaches; of one that waits for a person, which tools were chosen: it chooses once."""
+    if request.turn_id is None:
         return
-    for keep in (_count, _keep_question, _learn):
+    for keep in _KEPT.get(result.status, ()):
         await _logged(keep, request.turn_id, result)
 
 
@@ -52,8 +52,8 @@ async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
-    """Whether the turn is still there: a conversation that was deleted meanwhile leaves nothing."""
-    return Turn.objects.filter(pk=turn_id).exists()
+    """Whether the turn may teach: a conversation that was deleted meanwhile, or is temporary, leaves nothing."""
+    return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
 
 
 async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
@@ -65,3 +65,9 @@ async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
             mode=learning.mode,
             max_age_days=learning.max_age_days,
         )
+
+
+_KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {
+    TurnStatus.DONE: (_count, _keep_question, _learn),
+    TurnStatus.AWAITING_APPROVAL: (_count,),
+}

@@ -55,9 +55,13 @@ async def choose_direct(
     asked: StandaloneQuestion,
     found: SearchResult,
     thresholds: Thresholds,
+    answer: Answer,
     trace: Trace,
 ) -> Passage | None:
-    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions."""
+    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions.
+
+    The verifier's calls are counted in `answer`.
+    """
     threshold = thresholds.direct_answer
     if asked.is_follow_up or threshold is None:
         outcome = "follow_up" if asked.is_follow_up else "off"
@@ -70,6 +74,7 @@ async def choose_direct(
         for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
             verdict = await in_thread(_decide, passage, asked.text, threshold, verifier)
             decisions[position] = (passage, verdict)
+            answer.llm_calls += verdict.consulted
             if verdict.served:
                 break
     for passage, decision in decisions:

@@ -32,22 +32,27 @@ from rest_framework.views import APIView
 from agents.bridges import in_database
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
+from chat.branches import branch_turns, show_version
 from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentNotFoundError,
     InvalidMessageError,
     InvalidToolMessageError,
+    LinkNotFoundError,
+    MessageNotFoundError,
     MessageTooLargeError,
     RateLimitedError,
     ServiceForbiddenError,
     ServiceTokenError,
+    SharingRefusedError,
     ThreadConflictError,
     TurnNotFoundError,
+    TurnNotLastError,
     TurnRunningError,
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import Conversation, Message, ServiceToken, TurnStatus
+from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
@@ -66,10 +71,13 @@ from chat.protocol import (
     valid_client_message_id,
     valid_event_id,
     valid_question,
+    valid_replaced,
     valid_uuid,
 )
 from chat.rate_limits import address_of, limit_asking
+from chat.reading import read_branch
 from chat.runner import runner
+from chat.searching import search_conversations
 from chat.serializers import (
     BatchErrorSerializer,
     BatchResponseSerializer,
@@ -81,10 +89,11 @@ from chat.serializers import (
     NewConversationSerializer,
     SessionSerializer,
     SessionThreadSerializer,
+    ShownVersionSerializer,
     StoredMessageSerializer,
     ThreadSerializer,
 )
-from chat.thread import BatchResult, append_batch, interrupt_stale_turns
+from chat.thread import OPEN_STATUSES, BatchResult, append_batch, interrupt_stale_turns
 from chat.tracing import log_batch
 
 LIST_LIMIT = 200
@@ -96,6 +105,7 @@ _STATUS: dict[type[ApplicationError], int] = {
     DeploymentNotFoundError: 404,
     TurnNotFoundError: 404,
     TurnRunningError: 409,
+    TurnNotLastError: 409,
     InvalidToolMessageError: 422,
     ThreadConflictError: 409,
     ServiceTokenError: 401,
@@ -103,6 +113,9 @@ _STATUS: dict[type[ApplicationError], int] = {
     RateLimitedError: 429,
     VisitorTokenError: 401,
     WidgetClosedError: 403,
+    MessageNotFoundError: 404,
+    LinkNotFoundError: 404,
+    SharingRefusedError: 409,
 }
 
 
@@ -140,14 +153,11 @@ class ConversationViewSet(
 
     @extend_schema(parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")])
     def list(self, request: Request) -> Response:
-        found = self.get_queryset().exclude(title="")
+        found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=deployment)
-        if words := request.query_params.get("q"):
-            matching = Message.objects.exchanges().filter(content__icontains=words[:200])
-            found = found.filter(title__icontains=words[:200]) | found.filter(
-                pk__in=matching.values("conversation_id")
-            )
+        found = search_conversations(found, request.query_params.get("q", ""))
+        found = found.select_related("deployment")
         rows = found.order_by("-updated_at")[:LIST_LIMIT]
         return Response({"results": self.get_serializer(rows, many=True).data})
 
@@ -156,7 +166,12 @@ class ConversationViewSet(
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         deployment = open_deployment(request.user, form.validated_data["deployment"])
-        conversation = start_conversation(request.user, request.session, deployment)
+        conversation = start_conversation(
+            request.user,
+            request.session,
+            deployment,
+            is_temporary=form.validated_data["temporary"],
+        )
         return Response(self.get_serializer(conversation).data, status=status.HTTP_201_CREATED)
 
     def partial_update(self, request: Request, pk: str | None = None) -> Response:
@@ -176,18 +191,33 @@ class ConversationViewSet(
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")
     def messages(self, request: Request, pk: str | None = None) -> Response:
+        return Response(shown_thread(self.get_object()))
+
+    @extend_schema(request=ShownVersionSerializer, responses=ThreadSerializer)
+    @action(detail=True, methods=["post"], url_path="branch")
+    def branch(self, request: Request, pk: str | None = None) -> Response:
+        """Show the branch of another version of a question, and go on there; the thread as it stands then."""
         conversation = self.get_object()
+        form = ShownVersionSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
         interrupt_stale_turns(conversation.pk)
-        messages = (
-            Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
-        )
-        running = runner.running_turn(conversation.pk) or _paused_turn(messages)
-        return Response(
-            {
-                "messages": MessageSerializer(messages, many=True).data,
-                "runningTurn": {"id": str(running)} if running else None,
-            }
-        )
+        show_version(conversation.pk, form.validated_data["turnId"])
+        conversation.refresh_from_db()
+        return Response(shown_thread(conversation))
+
+
+def shown_thread(conversation: Conversation) -> dict[str, Any]:
+    """The current branch for its reader, and the turn that still runs or waits for an approval."""
+    interrupt_stale_turns(conversation.pk)
+    thread = read_branch(conversation)
+    running = runner.running_turn(conversation.pk) or _open_turn(thread.messages)
+    context = {"thread": thread}
+    return {
+        "title": conversation.title,
+        "temporary": conversation.is_temporary,
+        "messages": MessageSerializer(thread.messages, many=True, context=context).data,
+        "runningTurn": {"id": str(running)} if running else None,
+    }
 
 
 #: The headers of the seed; what the body says too must be the same.
@@ -238,10 +268,12 @@ class SessionMessagesView(SessionView):
         | {404: ErrorSerializer},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
-        """The last messages of a session, tools included, and its ETag for `If-Match`."""
+        """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
         conversation = served_conversation(_token(request), conversation_id)
         config = effective_config(conversation.deployment)
-        newest = Message.objects.for_conversation(conversation.pk).order_by("-id")
+        turns = branch_turns(conversation.pk, conversation.leaf)
+        stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
+        newest = stored.order_by("-id")
         messages = list(reversed(newest[: config.history_messages]))
         body = {
             "session": SessionSerializer(conversation).data,
@@ -368,10 +400,9 @@ def _with_etag(response: Response, version: int) -> Response:
     return response
 
 
-def _paused_turn(messages: Iterable[Message]) -> uuid.UUID | None:
-    """The turn that waits for an approval: to a page it still runs, and is followed."""
-    paused = TurnStatus.AWAITING_APPROVAL
-    return next((m.turn_id for m in messages if m.turn and m.turn.status == paused), None)
+def _open_turn(messages: Iterable[Message]) -> uuid.UUID | None:
+    """The turn that another process runs, or that waits for an approval: to a page it runs, and is followed."""
+    return next((m.turn_id for m in messages if m.turn and m.turn.status in OPEN_STATUSES), None)
 
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
@@ -414,12 +445,14 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
     data = parse_json_object(bounded_body(request))
     question = valid_question(data.get("message"))
     client_message_id = valid_client_message_id(data.get("clientMessageId"))
+    replaces = valid_replaced(data.get("replaces"))
     conversation = await in_database(_conversation, request, data, client_message_id)
     turn_id = await runner.start(
         conversation,
         question=question,
         client_message_id=client_message_id,
         language=translation.get_language() or settings.LANGUAGE_CODE,
+        replaces=replaces,
     )
     return stream_turn(turn_id, after=0)
 
@@ -438,8 +471,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    person = user.pk if user.is_authenticated else visitor_of(request.session)
-    limit_asking(person, address_of(request))
+    _limit(request)
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -456,6 +488,37 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
     """Continue a turn after `Last-Event-ID`."""
     await in_database(_require_turn, request, turn_id)
     return stream_turn(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+
+
+@require_POST
+@_edge
+async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Run an interrupted or failed turn again; its events from the first."""
+    turn = await in_database(_limited_turn, request, turn_id)
+    language = translation.get_language() or settings.LANGUAGE_CODE
+    return stream_turn(await runner.retry(turn, language=language), after=0)
+
+
+@require_POST
+@_edge
+async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Stop a running turn, whichever process runs it; its readers get the end. `stopped` is false where it had ended."""
+    turn = await in_database(owned_turn, request.user, request.session, turn_id)
+    is_running = turn.status == TurnStatus.RUNNING
+    stopped = is_running and await runner.stop_anywhere(turn.conversation_id)
+    return JsonResponse({"stopped": stopped}, status=202)
+
+
+def _limited_turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    """A turn to be run again, which costs as much as a question."""
+    _limit(request)
+    return owned_turn(request.user, request.session, turn_id)
+
+
+def _limit(request: HttpRequest) -> None:
+    user = request.user
+    person = user.pk if user.is_authenticated else visitor_of(request.session)
+    limit_asking(person, address_of(request))
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:

@@ -92,6 +92,7 @@ def _request(
         language=settings.LANGUAGE_CODE,
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
+        user_id=conversation.user_id,
         is_first=claimed.is_first,
     )
 

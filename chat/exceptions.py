@@ -51,6 +51,25 @@ class TurnNotFoundError(ChatError):
     default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
 
 
+class TurnNotLastError(ChatError):
+    """A turn of the past is not run again: its answer would stand after what was said since."""
+
+    code = "turn_not_last"
+    default_message = _(
+        "La conversation a continué depuis cette question : posez-la de nouveau à la suite."
+    )
+
+
+class ServerStoppingError(ChatError):
+    """This process is about to end; another one, or the same one started again, takes the question."""
+
+    code = "server_stopping"
+    retryable = True
+    default_message = _(
+        "Le serveur redémarre. Votre question n’est pas perdue : réessayez dans un instant."
+    )
+
+
 class TurnTimeoutError(ChatError):
     code = "turn_timeout"
     retryable = True
@@ -155,3 +174,25 @@ class RateLimitedError(ChatError):
             % {"seconds": seconds},
         )
         self.retry_after = seconds
+
+
+class MessageNotFoundError(ChatError):
+    """Absent, not an answer, or somebody else's: not told apart."""
+
+    code = "message_not_found"
+    default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
+
+
+class LinkNotFoundError(ChatError):
+    """Absent, revoked, expired, or not for this person: not told apart."""
+
+    code = "link_not_found"
+    default_message = _("Ce lien n’existe pas, n’est plus valable ou ne vous est pas ouvert.")
+
+
+class SharingRefusedError(ChatError):
+    code = "sharing_refused"
+    default_message = _("Cette conversation n’a rien à partager, ou est temporaire.")
+    too_many = _(
+        "Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre."
+    )

@@ -34,6 +34,7 @@ class ExplainedStep:
 STEPS: dict[str, Words] = {
     "receive": gettext_lazy("Question reçue"),
     "standalone": gettext_lazy("Question autonome ou suite"),
+    "rewriting": gettext_lazy("Reformulation de la suite"),
     "embedding": gettext_lazy("Mise en vecteur"),
     "memory_guard": gettext_lazy("Réponses en mémoire"),
     "search": gettext_lazy("Recherche dans les documents"),
@@ -45,6 +46,7 @@ STEPS: dict[str, Words] = {
     "prompt": gettext_lazy("Consigne au modèle"),
     "tool_loop": gettext_lazy("Boucle d’outils"),
     "generation": gettext_lazy("Rédaction par le modèle"),
+    # No turn writes this step any more; traces that are kept have it.
     "title": gettext_lazy("Titre de la conversation"),
     "error": gettext_lazy("Erreur"),
     "learn": gettext_lazy("Apprentissage"),
@@ -62,6 +64,23 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "follow_up": gettext_lazy(
             "La question s’appuie sur l’échange précédent : elle est cherchée avec lui, et aucune réponse "
             "enregistrée ne peut répondre seule."
+        ),
+    },
+    "rewriting": {
+        "rewritten": gettext_lazy(
+            "Le modèle a reformulé la question pour qu’elle se comprenne seule : c’est elle qui est cherchée."
+        ),
+        "rejected": gettext_lazy(
+            "La reformulation du modèle n’est pas fidèle : la question est cherchée avec la précédente."
+        ),
+        "failed": gettext_lazy(
+            "Le modèle n’a pas répondu à temps : la question est cherchée avec la précédente."
+        ),
+        "no_model": gettext_lazy(
+            "Aucun modèle de langage n’est configuré : la question est cherchée avec la précédente."
+        ),
+        "off": gettext_lazy(
+            "Désactivée par un réglage : la question est cherchée avec la précédente."
         ),
     },
     "memory_guard": {
@@ -164,6 +183,19 @@ RULES: dict[str, Words] = {
     "ellipsis": gettext_lazy("il lui manque un verbe ou un sujet"),
     "demonstrative": gettext_lazy("elle renvoie à ce qui précède (« cela », « celui-ci »…)"),
     "pronoun": gettext_lazy("un pronom y remplace un nom donné avant"),
+    "generic": gettext_lazy("elle conviendrait à n’importe quel sujet"),
+}
+
+#: Why a rewriting is not taken (`chat.rewriting`).
+REJECTIONS: dict[str, Words] = {
+    "not_one_line": gettext_lazy("elle ne tient pas sur une ligne, ou elle est trop longue"),
+    "not_one_question": gettext_lazy("elle n’est pas une seule question"),
+    "still_follow_up": gettext_lazy("elle s’appuie encore sur l’échange précédent"),
+    "new_number": gettext_lazy("elle ajoute un nombre"),
+    "new_name": gettext_lazy("elle ajoute un nom"),
+    "new_word": gettext_lazy("elle ajoute un mot que l’échange ne contient pas"),
+    "negation": gettext_lazy("elle ajoute ou perd une négation"),
+    "lost_word": gettext_lazy("elle perd un mot de la question"),
 }
 
 
@@ -208,6 +240,8 @@ def _outcome_text(step: str, outcome: str) -> str:
 def _detail_text(step: str, detail: str) -> str:
     if step == "standalone" and detail:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
+    if step == "rewriting" and detail:
+        return str(REJECTIONS.get(detail, f"« {detail} »"))
     if step == "learn" and detail:
         return _("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
     if step == "tool_loop" and detail.count("/") == 2:

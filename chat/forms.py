@@ -84,3 +84,25 @@ class ReplayForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  # declared above
         field.queryset = Deployment.objects.filter(agent=agent).order_by("name")
         field.initial = field.queryset.first()
+
+
+class RefusalsForm(forms.Form):
+    """What to look for among the stored answers that were refused."""
+
+    text = forms.CharField(
+        label=_("Dans une question ou un motif"),
+        required=False,
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Par exemple une année, un nom, ou « négation »."),
+    )
+    step = forms.ChoiceField(
+        label=_("Voie"),
+        required=False,
+        choices=[
+            ("", _("Toutes")),
+            ("memory_guard", _("Mémoire")),
+            ("direct_answer", _("Réponse directe")),
+        ],
+        widget=UnfoldAdminSelectWidget,
+    )

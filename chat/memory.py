@@ -7,7 +7,7 @@ nothing to look at, nothing is awaited.
 import uuid
 from dataclasses import dataclass
 
-from agents.bridges import in_database
+from agents.bridges import in_database, in_thread
 from agents.effective import EffectiveConfig
 from chat.standalone import StandaloneQuestion, follow_up_rule
 from chat.thread import Answer
@@ -17,8 +17,10 @@ from faqs.recall import (
     Lookup,
     MemoryMark,
     RecalledAnswer,
+    is_indexed,
     is_known_empty,
     memory_threshold,
+    neighbours_of_large,
     recall_cached,
 )
 from knowledge.embeddings.base import Recipe, Vectors
@@ -59,7 +61,12 @@ async def recall_answer(
         auto_prune=config.memory_auto_prune,
         writes=writes and not config.shadow_mode,
     )
-    found = await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe)
+    indexed = None
+    if is_indexed(mark, recipe):
+        indexed = await in_thread(neighbours_of_large, mark, vector, recipe=recipe, least=threshold)
+    found = await in_database(
+        recall_cached, mark, lookup, vector=vector, recipe=recipe, indexed=indexed
+    )
     # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
     outcome = "refused" if found.refused else "no_candidate"
     if found.answer is not None:
@@ -71,6 +78,7 @@ async def recall_answer(
         score=found.best_score,
         threshold=threshold,
         detail="\n".join([*served, *map(str, found.refused)]),
+        entry=found.answer.entry_id if found.answer is not None else None,
     )
     return None if config.shadow_mode else found.answer
 

@@ -5,6 +5,9 @@ read through `Message.objects.for_conversation` only, and are written by `chat.t
 twice is a constraint here: one turn for a client message, one running turn for a conversation, one question and one
 answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
 
+Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent` (`chat.branches`).
+A conversation without a `leaf` never branched: all its turns make one line, in their order, and have no parents.
+
 A *round* is one recall of the model after tools. It is planned (`ToolRound`, `ToolExecution`) before its tools run and
 becomes messages in one batch (`AppliedOperation`) when they have ended.
 """
@@ -12,6 +15,7 @@ becomes messages in one batch (`AppliedOperation`) when they have ended.
 import hashlib
 import secrets
 import uuid
+from collections.abc import Collection
 from typing import ClassVar, Self
 
 from django.conf import settings
@@ -75,6 +79,11 @@ class Conversation(models.Model):
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
     version = models.PositiveIntegerField(default=0, editable=False)
+    #: The last turn of the branch that is shown and continued; absent where there is one line only. No foreign key: the
+    #: two tables would refer to each other, and every deletion of turns would look for it here.
+    leaf = models.UUIDField(null=True, blank=True, editable=False)
+    #: Not listed, not learned from, and deleted `TEMPORARY_CHAT_HOURS` after its last message.
+    is_temporary = models.BooleanField(_("temporaire"), default=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("dernier message"), auto_now=True)
 
@@ -87,6 +96,11 @@ class Conversation(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["user", "-updated_at"]),
             models.Index(fields=["visitor", "-updated_at"]),
+            models.Index(
+                fields=["updated_at"],
+                condition=Q(is_temporary=True),
+                name="temporary_conversations",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -135,6 +149,15 @@ class Turn(models.Model):
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="turns", verbose_name=_("conversation")
     )
+    #: The turn that this one follows, in a conversation with branches; turns of one parent are versions of one another.
+    parent = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="children",
+        editable=False,
+    )
     client_message_id = models.CharField(max_length=100, editable=False)
     status = models.CharField(
         _("état"), max_length=20, choices=TurnStatus.choices, default=TurnStatus.RUNNING
@@ -163,6 +186,10 @@ class Turn(models.Model):
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
     lease_expires_at = models.DateTimeField(editable=False)
+    #: How often it was begun again, after an interruption or a pause; event ids and writes belong to one run.
+    run = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
+    #: Set where its owner asks another process to stop it.
+    stop_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
     started_at = models.DateTimeField(_("commencé le"), auto_now_add=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
 
@@ -200,6 +227,13 @@ class MessageQuerySet(models.QuerySet["Message"]):
         """Questions and answers, without what the tools said in between."""
         return self.filter(operation_id=None)
 
+    def on_branch(self, turn_ids: Collection[uuid.UUID] | None) -> Self:
+        """What stands on a branch, given its turns; `None` is the one line of a conversation that never branched."""
+        if turn_ids is None:
+            return self
+        without_turn = Q(turn=None) & (Q(after=None) | Q(after__in=turn_ids))
+        return self.filter(Q(turn__in=turn_ids) | without_turn)
+
 
 class Message(models.Model):
     conversation = models.ForeignKey(
@@ -217,6 +251,9 @@ class Message(models.Model):
         related_name="messages",
         verbose_name=_("tour"),
     )
+    #: The turn at whose end a message without a turn was added, in a conversation with branches: it stands in the
+    #: branches that hold that turn, and in all of them where it came before the first one.
+    after = models.UUIDField(null=True, blank=True, editable=False)
     role = models.CharField(_("rôle"), max_length=20, choices=Role.choices)
     content = models.TextField(_("texte"))
     sources = models.JSONField(_("sources"), default=list, blank=True)
@@ -378,6 +415,83 @@ class AppliedOperation(models.Model):
 def secret_hash(secret: str) -> str:
     """Plain SHA-256 is right here: a secret is 256 random bits, which no dictionary holds."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Verdict(models.TextChoices):
+    UP = "up", _("Utile")
+    DOWN = "down", _("À revoir")
+
+
+class FeedbackReason(models.TextChoices):
+    """What the reader finds wrong with an answer."""
+
+    INCORRECT = "incorrect", _("Inexacte")
+    INCOMPLETE = "incomplete", _("Incomplète")
+    OFF_TOPIC = "off_topic", _("À côté de la question")
+    BAD_SOURCE = "bad_source", _("Mauvaise source")
+    OUTDATED = "outdated", _("Périmée")
+    UNCLEAR = "unclear", _("Pas claire")
+    OTHER = "other", _("Autre")
+
+
+class Feedback(models.Model):
+    """What the reader says of an answer: one verdict a turn, changeable. Taken back, it stays for staff, marked."""
+
+    turn = models.OneToOneField(
+        Turn, on_delete=models.CASCADE, related_name="feedback", verbose_name=_("tour")
+    )
+    verdict = models.CharField(_("avis"), max_length=10, choices=Verdict.choices)
+    reason = models.CharField(
+        _("motif"), max_length=20, choices=FeedbackReason.choices, blank=True, default=""
+    )
+    comment = models.TextField(_("commentaire"), blank=True, default="")
+    created_at = models.DateTimeField(_("donné le"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
+    withdrawn_at = models.DateTimeField(_("retiré le"), null=True, blank=True)
+    #: When the stored answer was barred and the question kept; neither is done twice.
+    reported_at = models.DateTimeField(_("signalé le"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("avis")
+        verbose_name_plural = _("avis")
+        ordering: ClassVar = ["-updated_at"]
+        indexes: ClassVar = [models.Index(fields=["verdict", "-updated_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.get_verdict_display()} · {self.turn_id}"
+
+
+def share_token() -> str:
+    """256 random bits: nobody guesses a link, and nothing limits who tries."""
+    return secrets.token_urlsafe(32)
+
+
+class SharedThread(models.Model):
+    """A link to a branch as it was when it was shared: what is asked later is not in it. Revoked, it is deleted.
+
+    The token is kept as it is, so that its owner may copy the link again: whoever reads this table reads the snapshot too.
+    """
+
+    token = models.CharField(max_length=64, unique=True, default=share_token, editable=False)
+    conversation = models.ForeignKey(
+        Conversation,
+        on_delete=models.CASCADE,
+        related_name="shares",
+        verbose_name=_("conversation"),
+    )
+    title = models.CharField(_("titre"), max_length=200)
+    #: A list of {question, answer, sources: [{n, title, question, text}], source, model}; no word about who asked.
+    exchanges = models.JSONField(default=list, editable=False)
+    created_at = models.DateTimeField(_("partagée le"), auto_now_add=True)
+    expires_at = models.DateTimeField(_("expire le"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("conversation partagée")
+        verbose_name_plural = _("conversations partagées")
+        ordering: ClassVar = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.title
 
 
 class ServiceToken(models.Model):

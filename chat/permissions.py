@@ -32,13 +32,23 @@ from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentClosedError,
     DeploymentNotFoundError,
+    MessageNotFoundError,
     ServiceForbiddenError,
     ServiceTokenError,
     TurnNotFoundError,
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import ApiKey, Channel, Conversation, ServiceToken, Turn, secret_hash
+from chat.models import (
+    ApiKey,
+    Channel,
+    Conversation,
+    Message,
+    Role,
+    ServiceToken,
+    Turn,
+    secret_hash,
+)
 
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 _VISITOR_SALT = "chat.widget.visitor"
@@ -125,16 +135,28 @@ def owned_turn(user: SomeUser, session: SessionBase, turn_id: uuid.UUID) -> Turn
     return turn
 
 
+def owned_answer(user: SomeUser, session: SessionBase, message_id: int) -> Turn:
+    """The turn of an answer in a person's own conversation."""
+    own = owned_conversations(user, session)
+    answers = Message.objects.exchanges().filter(role=Role.ASSISTANT, pk=message_id)
+    answer = answers.filter(conversation__in=own.values("pk")).select_related("turn").first()
+    if answer is None or answer.turn is None:
+        raise MessageNotFoundError("no such answer to this person")
+    return answer.turn
+
+
 def start_conversation(
     user: SomeUser,
     session: SessionBase,
     deployment: Deployment,
     *,
     client_message_id: str | None = None,
+    is_temporary: bool = False,
 ) -> Conversation:
     """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
     visitor = None if user.is_authenticated else visitor_of(session)
-    owner = {"user_id": user.pk} if visitor is None else {"visitor": visitor}
+    owner: dict[str, Any] = {"user_id": user.pk} if visitor is None else {"visitor": visitor}
+    owner["is_temporary"] = is_temporary
     if client_message_id is None:
         return Conversation.objects.create(deployment=deployment, **owner)
     natural_key = f"{visitor or user.pk}/{deployment.pk}/{client_message_id}"

@@ -102,6 +102,7 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
             question=passage.question,
             score=passage.score,
             text=passage.content,
+            url=passage.url,
         )
         for number, passage in enumerate(passages, start=1)
     ]

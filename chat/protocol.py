@@ -1,19 +1,21 @@
 """Events and frames of a streamed turn, and their wire names.
 
-Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that counts from 1 within its turn,
+Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
 so that a reader who lost the connection asks for what comes after the last id it saw. This file and
 `chat.serializers` are the only two that know wire names.
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}]
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], and url of a page
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
-`{"type": "resume", "turnId", "lastEventId"}`, and for a tool that awaits its approval
-`{"type": "approve" | "deny", "turnId", "toolCallId"}`. A turn whose calls are all decided goes on, under its own id.
+`{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
+a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. An `ask` with `replaces` (a turn's id)
+is another version of that turn: the edited question, or the same one asked again. A turn that is retried, or whose calls are
+all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
 """
 
 import json
@@ -41,6 +43,8 @@ class Source:
     question: str
     score: float
     text: str
+    #: The page it comes from, where it comes from one.
+    url: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +56,7 @@ class Source:
             "question": self.question,
             "score": round(self.score, 4),
             "text": self.text,
+            **({"url": self.url} if self.url else {}),
         }
 
 
@@ -179,8 +184,11 @@ def server_sent_event(event_id: int, event: Event) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AskFrame:
+    """A question; with `replaces`, another version of that turn."""
+
     message: str
     client_message_id: str
+    replaces: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,13 @@ class ResumeFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryFrame:
+    """Run an interrupted or failed turn again."""
+
+    turn_id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionFrame:
     """A person's answer to a tool that asks for approval."""
 
@@ -203,7 +218,7 @@ class DecisionFrame:
     is_approved: bool
 
 
-Frame = AskFrame | StopFrame | ResumeFrame | DecisionFrame
+Frame = AskFrame | StopFrame | ResumeFrame | RetryFrame | DecisionFrame
 
 
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
@@ -240,6 +255,7 @@ def parse_frame(text: str) -> Frame:
             return AskFrame(
                 message=valid_question(data.get("message")),
                 client_message_id=valid_client_message_id(data.get("clientMessageId")),
+                replaces=valid_replaced(data.get("replaces")),
             )
         case "stop":
             return StopFrame()
@@ -248,6 +264,8 @@ def parse_frame(text: str) -> Frame:
                 turn_id=valid_uuid("turnId", data.get("turnId")),
                 last_event_id=valid_event_id(data.get("lastEventId", 0)),
             )
+        case "retry":
+            return RetryFrame(turn_id=valid_uuid("turnId", data.get("turnId")))
         case "approve" | "deny" as decision:
             return DecisionFrame(
                 turn_id=valid_uuid("turnId", data.get("turnId")),
@@ -257,7 +275,7 @@ def parse_frame(text: str) -> Frame:
     raise InvalidMessageError(
         "unknown frame type",
         public_message=_(
-            "« type » doit être « ask », « stop », « resume », « approve » ou « deny »."
+            "« type » doit être « ask », « stop », « resume », « retry », « approve » ou « deny »."
         ),
     )
 
@@ -288,6 +306,10 @@ def valid_client_message_id(value: Any) -> str:
             public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères."),
         )
     return value
+
+
+def valid_replaced(value: Any) -> uuid.UUID | None:
+    return None if value in (None, "") else valid_uuid("replaces", value)
 
 
 def valid_uuid(field: str, value: Any) -> uuid.UUID:

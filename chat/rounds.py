@@ -6,14 +6,14 @@ after; its result is stored as soon as it is known, and survives the turn. Synch
 """
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
 from django.conf import settings
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from agents.llm.base import RequestedCall
@@ -125,7 +125,7 @@ def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
 
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
     """Read the thread from the database, repaired, and this turn's own rounds."""
-    thread = load_thread(conversation_id=conversation_id, limit=limit)
+    thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
     applied = AppliedOperation.objects.filter(
         conversation=conversation_id, operation_id=OuterRef("operation_id")
     )
@@ -249,7 +249,7 @@ def turn_blocks(messages: Sequence[ThreadMessage], turn_id: uuid.UUID) -> list[l
     return found
 
 
-def offered_names(turn_id: uuid.UUID) -> Collection[str] | None:
+def offered_names(turn_id: uuid.UUID) -> list[str] | None:
     """The tools that this turn offers since its first round; none where it has had no round."""
     row = ToolRound.objects.filter(turn=turn_id).order_by("round_index").first()
     return None if row is None else list(row.tool_names)
@@ -261,8 +261,13 @@ DENIED = "denied"
 
 def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
     """The calls of a turn that wait for a person."""
+    return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
+
+
+def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
+    """The calls of a turn that ask for a person's approval, or asked for it, in order."""
     rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
-    return [call for row in rows for call in PlannedRound.of(row).pending_approval]
+    return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]
 
 
 def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
@@ -292,4 +297,6 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
             return False
         paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
         lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
-        return bool(paused.update(status=TurnStatus.RUNNING, lease_expires_at=lease))
+        return bool(
+            paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease)
+        )

@@ -9,27 +9,44 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.llm.base import RequestedCall
 from chat.blocks import ThreadMessage
-from chat.models import Conversation, Message, Role
+from chat.models import (
+    Conversation,
+    Feedback,
+    FeedbackReason,
+    Message,
+    Role,
+    SharedThread,
+    Verdict,
+)
+from chat.reading import ShownThread
 from chat.rendering import render_answer
 
 
 class ConversationSerializer(serializers.ModelSerializer[Conversation]):
     deployment = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
+    temporary = serializers.BooleanField(source="is_temporary", read_only=True)
 
     class Meta:
         model = Conversation
-        fields = ("id", "title", "deployment", "created_at", "updated_at")
+        fields = ("id", "title", "deployment", "temporary", "created_at", "updated_at")
         read_only_fields = ("id", "deployment", "created_at", "updated_at")
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
 
 class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(required=False, allow_blank=True, default="")
+    temporary = serializers.BooleanField(required=False, default=False)
+
+
+class ShownVersionSerializer(serializers.Serializer[Any]):
+    turnId = serializers.UUIDField()
 
 
 class TurnSummarySerializer(serializers.Serializer[Any]):
@@ -40,14 +57,105 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
     errorCode = serializers.CharField(source="error_code")
 
 
+class ToolLineSerializer(serializers.Serializer[Any]):
+    toolCallId = serializers.CharField()
+    name = serializers.CharField()
+    status = serializers.CharField()
+    relanceIndex = serializers.IntegerField()
+    durationMs = serializers.IntegerField(allow_null=True)
+    arguments = serializers.CharField()
+
+
+class VersionsSerializer(serializers.Serializer[Any]):
+    """The turns that stand at the place of this one, itself included, the oldest first."""
+
+    position = serializers.IntegerField(help_text="Which of them is shown, from 1.")
+    turnIds = serializers.ListField(child=serializers.UUIDField(), source="turn_ids")
+
+
+class GivenFeedbackSerializer(serializers.ModelSerializer[Feedback]):
+    class Meta:
+        model = Feedback
+        fields = ("verdict", "reason", "comment")
+
+
+class VerdictSerializer(serializers.Serializer[Any]):
+    verdict = serializers.ChoiceField(choices=Verdict.choices)
+    reason = serializers.ChoiceField(
+        choices=FeedbackReason.choices, required=False, allow_blank=True, default=""
+    )
+    comment = serializers.CharField(required=False, allow_blank=True, default="")
+
+    def validate_comment(self, comment: str) -> str:
+        limit = settings.FEEDBACK_MAX_CHARACTERS
+        if len(comment) > limit:
+            message = _("Au plus %(limit)d caractères.") % {"limit": limit}
+            raise serializers.ValidationError(message)
+        return comment
+
+
+class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
+    """A link as its owner sees it; the context holds its whole address."""
+
+    url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = SharedThread
+        fields = ("token", "url", "title", "created_at", "expires_at")
+
+    def get_url(self, shared: SharedThread) -> str:
+        return str(self.context["url"])
+
+
 class MessageSerializer(serializers.ModelSerializer[Message]):
+    """A question or an answer. The context may hold `thread`, the `ShownThread` that the messages are of."""
+
     html = serializers.SerializerMethodField()
     turn = TurnSummarySerializer(read_only=True)
     type = serializers.CharField(read_only=True)
+    versions = serializers.SerializerMethodField()
+    tools = serializers.SerializerMethodField()
+    feedback = serializers.SerializerMethodField()
 
     class Meta:
         model = Message
-        fields = ("id", "role", "type", "content", "html", "sources", "turn", "created_at")
+        fields = (
+            "id",
+            "role",
+            "type",
+            "content",
+            "html",
+            "sources",
+            "turn",
+            "versions",
+            "tools",
+            "feedback",
+            "created_at",
+        )
+
+    @extend_schema_field(VersionsSerializer(allow_null=True))
+    def get_versions(self, message: Message) -> Any:
+        """Only a question has versions, and only where there are several."""
+        thread: ShownThread | None = self.context.get("thread")
+        if thread is None or message.role != Role.USER or message.turn_id not in thread.versions:
+            return None
+        return VersionsSerializer(thread.versions[message.turn_id]).data
+
+    @extend_schema_field(ToolLineSerializer(many=True))
+    def get_tools(self, message: Message) -> Any:
+        """The tools that ran for this question; they stand with it, since a turn may end without an answer."""
+        thread: ShownThread | None = self.context.get("thread")
+        if thread is None or message.role != Role.USER or message.turn_id is None:
+            return []
+        return [tool.as_json() for tool in thread.tools.get(message.turn_id, ())]
+
+    @extend_schema_field(GivenFeedbackSerializer(allow_null=True))
+    def get_feedback(self, message: Message) -> Any:
+        """What the reader said of this answer, unless it was taken back."""
+        given = getattr(message.turn, "feedback", None) if message.role != Role.USER else None
+        if given is None or given.withdrawn_at is not None:
+            return None
+        return GivenFeedbackSerializer(given).data
 
     def get_html(self, message: Message) -> str:
         """The answer as sanitised HTML; a question is plain text and has none."""
@@ -65,6 +173,8 @@ class RunningTurnSerializer(serializers.Serializer[Any]):
 
 
 class ThreadSerializer(serializers.Serializer[Any]):
+    title = serializers.CharField()
+    temporary = serializers.BooleanField()
     messages = MessageSerializer(many=True)
     runningTurn = RunningTurnSerializer(allow_null=True)
 

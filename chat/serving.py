@@ -91,13 +91,25 @@ class _Server(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="step")
         asyncio.get_running_loop().set_default_executor(threads)
-        await super().serve(sockets)
+        reaping = asyncio.create_task(runner.reap(), name="turn-reaper")
+        try:
+            await super().serve(sockets)
+        finally:
+            reaping.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await runner.drain()
+        # New connections go to another process, or wait for the next one; those that are open see their answers end.
+        for server in self.servers:
+            server.close()
+        await runner.drain(settings.TURN_DRAIN_SECONDS)
         await super().shutdown(sockets)
         if (model := language_model()) is not None:
             await model.aclose()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            runner.hurry()
+        super().handle_exit(sig, frame)
 
 
 def serve(*, host: str, port: int, with_worker: bool = True) -> None:

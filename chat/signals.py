@@ -6,9 +6,12 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation
+from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
 
 
 @receiver(pre_delete, sender=Conversation)
-def forget_unanswered(instance: Conversation, **_kwargs: Any) -> None:
-    forget_turns(instance.turns.values_list("pk", flat=True))
+def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
+    turn_ids = list(instance.turns.values_list("pk", flat=True))
+    forget_turns(turn_ids)
+    unlink_turns(turn_ids)

@@ -6,7 +6,7 @@ write to a thread makes its conversation's next version, and takes that row firs
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -19,12 +19,16 @@ from django.utils.translation import gettext as _
 
 from agents.llm.base import PromptMessage
 from agents.transactions import short_write
+from chat import statements
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
+from chat.branches import branch_turns, parent_beside
+from chat.event_log import event_logs
 from chat.exceptions import (
     ConversationNotFoundError,
     InvalidToolMessageError,
     IsolationError,
     ThreadConflictError,
+    TurnNotLastError,
     TurnRunningError,
 )
 from chat.models import (
@@ -56,13 +60,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """`is_new` is false when this client message already has its turn: follow it, do not answer twice."""
+    """`is_new` is false when this client message already has its turn: follow it, do not answer twice. `is_first`:
+    nothing was written to the conversation before, and nobody has named it."""
 
     turn_id: uuid.UUID
     conversation_id: uuid.UUID
     title: str
     is_new: bool
     is_first: bool
+    run: int = 0
 
 
 @dataclass(slots=True)
@@ -115,16 +121,18 @@ def claim_turn(
     client_message_id: str,
     question: str,
     lease_seconds: float | None = None,
+    replaces: uuid.UUID | None = None,
 ) -> ClaimedTurn:
     """Store the question under a turn of its own; raises `TurnRunningError` while another one runs.
 
-    The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
+    It continues the current branch, or is another version of the turn that it `replaces`: an edited question, or the
+    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
     """
     lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
     for _try in range(2):
         try:
             with short_write():
-                return _claim(conversation_id, client_message_id, question, lease)
+                return _claim(conversation_id, client_message_id, question, lease, replaces)
         except IntegrityError:
             claimed = _existing(conversation_id, client_message_id)
             if claimed is not None:
@@ -152,22 +160,37 @@ def _existing(conversation_id: uuid.UUID, client_message_id: str) -> ClaimedTurn
 
 
 def _claim(
-    conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta
+    conversation_id: uuid.UUID,
+    client_message_id: str,
+    question: str,
+    lease: timedelta,
+    replaces: uuid.UUID | None,
 ) -> ClaimedTurn:
-    found = list(Conversation.objects.filter(pk=conversation_id).values_list("title", flat=True))
+    found = statements.HEAD.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
-    turn = Turn.objects.create(
-        conversation_id=conversation_id,
-        client_message_id=client_message_id,
-        lease_expires_at=timezone.now() + lease,
+    ((named, version, leaf),) = found
+    parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
+    now = timezone.now()
+    turn = statements.INSERT_TURN.run(
+        Turn(
+            conversation_id=conversation_id,
+            parent_id=parent,
+            client_message_id=client_message_id,
+            lease_expires_at=now + lease,
+        )
     )
-    is_first, title = not found[0], found[0] or default_title(question)
-    Conversation.objects.filter(pk=conversation_id).update(
-        title=title, version=F("version") + 1, updated_at=timezone.now()
-    )
-    Message.objects.create(
-        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
+    is_first, title = not named and version == 0, named or default_title(question)
+    if leaf is None and replaces is None:
+        written = statements.NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
+    else:
+        written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
+            title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
+        )
+    if not written:
+        raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
+    statements.INSERT_MESSAGE.run(
+        Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
     )
     return ClaimedTurn(
         turn_id=turn.pk,
@@ -193,16 +216,96 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
     """Mark turns of a dead process, whose lease ran out, as interrupted; everywhere, or in one conversation.
 
-    What such a turn had found out is brought into its thread now, before anything else is said there.
+    The text that such a turn had told is kept where its log is (`EventLogs.partial_answer`), and what it had found out
+    is brought into its thread, before anything else is said there.
     """
-    now = timezone.now()
-    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=timezone.now())
     if conversation_id is not None:
         stale = stale.filter(conversation=conversation_id)
-    count = stale.update(status=TurnStatus.INTERRUPTED, finished_at=now)
+    count = sum(_interrupt(*found) for found in stale.values_list("pk", "conversation", "run"))
     if count:
         _apply_abandoned_rounds(conversation_id)
     return count
+
+
+def _interrupt(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int) -> bool:
+    """Interrupt one turn, unless its process came back meanwhile."""
+    partial = event_logs().partial_answer(turn_id, run=run)
+    now = timezone.now()
+    stale = Turn.objects.filter(
+        pk=turn_id, run=run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
+    )
+    with short_write():
+        if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
+            return False
+        if partial is not None and partial.text:
+            Conversation.objects.filter(pk=conversation_id).update(version=F("version") + 1)
+            Message.objects.create(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=partial.text,
+                sources=list(partial.sources),
+            )
+    return True
+
+
+def reopen_turn(turn_id: uuid.UUID) -> bool:
+    """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
+
+    Its partial answer goes: there is one answer to a question. What its tools found out stays, and none runs twice.
+    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    """
+    turn = Turn.objects.get(pk=turn_id)
+    interrupt_stale_turns(turn.conversation_id)
+    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
+    ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
+    try:
+        with short_write():
+            reopened = ended.update(
+                status=TurnStatus.RUNNING,
+                run=F("run") + 1,
+                lease_expires_at=timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS),
+                stop_requested_at=None,
+                finished_at=None,
+                error_code="",
+            )
+            if not reopened:
+                return False
+            if later.exists():
+                raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
+            _drop_answer(turn.conversation_id, turn_id)
+    except IntegrityError as error:
+        raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
+    return True
+
+
+def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """There is one answer to a question: the text that was kept of an interrupted run makes room for it."""
+    messages = Message.objects.for_conversation(conversation_id).exchanges()
+    messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
+
+
+def request_stop(conversation_id: uuid.UUID) -> bool:
+    """Ask whichever process runs the conversation's turn to stop it; `False` where none runs."""
+    interrupt_stale_turns(conversation_id)
+    running = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.RUNNING)
+    with short_write():
+        return bool(running.update(stop_requested_at=timezone.now()))
+
+
+def wanted_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that their owner has neither stopped nor deleted, with the run that they are at."""
+    wanted = Turn.objects.filter(pk__in=turn_ids, stop_requested_at=None)
+    return dict(wanted.values_list("pk", "run"))
+
+
+def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that a living process runs, with the run that it is."""
+    running = Turn.objects.filter(
+        pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
+    )
+    return dict(running.values_list("pk", "run"))
 
 
 def _drop_paused_turn(conversation_id: uuid.UUID) -> int:
@@ -224,19 +327,30 @@ def rename_conversation(
 
 
 def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
-    """The question before this turn's, however it ended: what a follow-up leans on was asked, answered or not."""
+    """The question before this turn's on its branch, however it ended: what a follow-up leans on was asked, answered or not."""
     questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
     if turn_id is not None:
         questions = questions.exclude(turn=turn_id)
-    return questions.order_by("-id").values_list("content", flat=True).first() or ""
+    newest = questions.order_by("-id")
+    text, leaf = newest.values_list("content", "conversation__leaf").first() or ("", None)
+    if leaf is None:
+        return text
+    on_branch = newest.on_branch(branch_turns(conversation_id, leaf))
+    return on_branch.values_list("content", flat=True).first() or ""
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
-    """The last `limit` finished exchanges, oldest first; the turn that is being answered is not finished."""
+    """The last `limit` finished exchanges of the current branch, oldest first; the turn that is being answered is not finished."""
     messages = Message.objects.for_conversation(conversation_id).exchanges()
-    finished = messages.filter(turn__status=TurnStatus.DONE)
+    finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
+    # The branch comes along with the messages: one line costs no second look.
+    marked: list[Any] = list(finished.annotate(leaf=F("conversation__leaf"))[: 2 * limit])
+    newest: list[Message] = [*marked]
+    if marked and marked[0].leaf is not None:
+        turns = branch_turns(conversation_id, marked[0].leaf)
+        newest = list(finished.on_branch(turns)[: 2 * limit])
     by_turn: dict[uuid.UUID | None, dict[str, Message]] = {}
-    for message in reversed(finished.order_by("-id")[: 2 * limit]):
+    for message in reversed(newest):
         by_turn.setdefault(message.turn_id, {})[message.role] = message
     return [
         Exchange(
@@ -266,16 +380,29 @@ def check_isolation(
         )
 
 
-def load_thread(*, conversation_id: uuid.UUID, limit: int) -> Thread:
-    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first."""
+def load_thread(
+    *, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None
+) -> Thread:
+    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first.
+
+    They are those of the turn's own branch, whichever is shown meanwhile; without a turn, of the current one.
+    """
     _apply_abandoned_rounds(conversation_id)
-    version = _version(conversation_id)
-    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
-    messages = [ThreadMessage.of(message) for message in reversed(newest)]
+    version, leaf = Conversation.objects.values_list("version", "leaf").get(pk=conversation_id)
+    turns = None if leaf is None else branch_turns(conversation_id, turn_id or leaf)
+    messages = _newest(conversation_id, turns, limit)
     if open_calls := _open_calls(messages):
         version = _close_calls(conversation_id, open_calls, after=messages[-1])
         messages += open_calls
     return Thread(conversation_id, tuple(repaired(messages)), version)
+
+
+def _newest(
+    conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int
+) -> list[ThreadMessage]:
+    """The last messages of a branch, oldest first."""
+    newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
+    return [ThreadMessage.of(message) for message in reversed(newest[:limit])]
 
 
 def append_batch(
@@ -300,7 +427,7 @@ def append_batch(
         if (replay := _replay(conversation, operation_id, idempotency_key)) is not None:
             return replay
         if messages[0].role is Role.TOOL:
-            _require_open_calls(conversation_id, messages, limit=max_tool_calls + 1)
+            _require_open_calls(conversation, messages, limit=max_tool_calls + 1)
         version = _next_version(conversation, expected_version)
         AppliedOperation.objects.create(
             conversation_id=conversation_id,
@@ -310,8 +437,7 @@ def append_batch(
             version=version,
         )
         stored = Message.objects.bulk_create(
-            _row(message, conversation_id, operation_id, round_index, turn_id)
-            for message in messages
+            _row(message, conversation, operation_id, round_index, turn_id) for message in messages
         )
     return BatchResult(applied=True, messages=tuple(stored), version=version)
 
@@ -340,11 +466,11 @@ def _replay(
 
 
 def _require_open_calls(
-    conversation_id: uuid.UUID, messages: Sequence[ThreadMessage], *, limit: int
+    conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int
 ) -> None:
     """Tool messages without their request are for the calls that the end of the thread left open."""
-    newest = Message.objects.for_conversation(conversation_id).order_by("-id")[:limit]
-    open_calls = _open_calls([ThreadMessage.of(message) for message in reversed(newest)])
+    turns = branch_turns(conversation.pk, conversation.leaf)
+    open_calls = _open_calls(_newest(conversation.pk, turns, limit))
     asked = [(call.tool_call_id, call.name) for call in open_calls]
     if asked != [(message.tool_call_id, message.name) for message in messages]:
         raise InvalidToolMessageError(
@@ -370,14 +496,15 @@ def _next_version(conversation: Conversation, expected_version: int | None) -> i
 
 def _row(
     message: ThreadMessage,
-    conversation_id: uuid.UUID,
+    conversation: Conversation,
     operation_id: uuid.UUID,
     round_index: int,
     turn_id: uuid.UUID | None,
 ) -> Message:
     return Message(
-        conversation_id=conversation_id,
+        conversation_id=conversation.pk,
         turn_id=turn_id,
+        after=conversation.leaf if turn_id is None else None,
         role=message.role,
         content=message.content,
         tool_calls=[call.as_json() for call in message.tool_calls],
@@ -483,10 +610,6 @@ def _close_calls(
     ).version
 
 
-def _version(conversation_id: uuid.UUID) -> int:
-    return Conversation.objects.values_list("version", flat=True).get(pk=conversation_id)
-
-
 def save_exchange(
     *,
     turn_id: uuid.UUID,
@@ -495,49 +618,49 @@ def save_exchange(
     status: TurnStatus,
     trace: list[dict[str, Any]],
     error_code: str = "",
+    run: int = 0,
 ) -> int | None:
-    """End a turn with its answer; returns the message's id, `None` where there is no text to keep.
+    """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
-    A turn that was taken for dead (its lease ran out) and ends after all keeps its answer. Raises
-    `ConversationNotFoundError` where the turn was deleted meanwhile.
+    A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
+    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
     """
+    ending: dict[str, object] = {
+        "status": status,
+        "answer_source": answer.source,
+        "model": answer.model,
+        "score": answer.score,
+        "best_score": answer.best_score,
+        "llm_calls": answer.llm_calls,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "rounds": answer.rounds,
+        "efficiency": answer.efficiency,
+        "stop_reason": answer.stop_reason,
+        "is_personal": answer.is_personal,
+        "trace": trace,
+        "error_code": error_code,
+        "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
+    }
+    this_run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": run}
     with short_write():
-        updated = Turn.objects.filter(
-            pk=turn_id,
-            conversation=conversation_id,
-            status__in=(TurnStatus.RUNNING, TurnStatus.INTERRUPTED),
-        ).update(
-            status=status,
-            answer_source=answer.source,
-            model=answer.model,
-            score=answer.score,
-            best_score=answer.best_score,
-            llm_calls=answer.llm_calls,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            rounds=answer.rounds,
-            efficiency=answer.efficiency,
-            stop_reason=answer.stop_reason,
-            is_personal=answer.is_personal,
-            trace=trace,
-            error_code=error_code,
-            finished_at=None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
-        )
-        if not updated:
-            raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+        if not statements.END_TURN.run(**this_run, **ending):
+            if not statements.END_LATE_TURN.run(**this_run, **ending):
+                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+            _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
-        Conversation.objects.filter(pk=conversation_id).update(
-            version=F("version") + 1, updated_at=timezone.now()
-        )
+        statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
         is_pause = status is TurnStatus.AWAITING_APPROVAL
         if is_pause or (not answer.text and status is TurnStatus.FAILED):
             return None
-        message = Message.objects.create(
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            role=Role.ASSISTANT,
-            content=answer.text,
-            sources=answer.sources,
+        message = statements.INSERT_MESSAGE.run(
+            Message(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                role=Role.ASSISTANT,
+                content=answer.text,
+                sources=answer.sources,
+            )
         )
         return message.pk

@@ -1,6 +1,7 @@
 """Conversation titles written by the model (a setting); a failure keeps the default title."""
 
 import asyncio
+import uuid
 from contextlib import aclosing
 
 from django.conf import settings
@@ -9,7 +10,7 @@ from agents.bridges import in_database
 from agents.effective import current_config
 from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-from chat.models import AnswerSource, TurnStatus
+from chat.models import AnswerSource, Conversation, TurnStatus
 from chat.thread import rename_conversation
 from chat.turn import TurnRequest, TurnResult
 
@@ -46,10 +47,10 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
         return  # the thread and its name are the client's
     if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
         return
-    config = await in_database(current_config, request.deployment_id)
-    if not config.generate_titles:
+    model = await in_database(_naming_model, request.deployment_id, conversation_id)
+    if model is None:
         return
-    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
+    title = await generate_title(llm, question=request.question, llm_model=model)
     if title:
         await in_database(
             rename_conversation,
@@ -58,3 +59,10 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
             title=title,
             question=request.question,
         )
+
+
+def _naming_model(deployment_id: int, conversation_id: uuid.UUID) -> str | None:
+    """The model that is to name the conversation; none where staff want no such titles, nor for a temporary chat."""
+    config = current_config(deployment_id)
+    kept = Conversation.objects.filter(pk=conversation_id, is_temporary=False)
+    return config.llm_model if config.generate_titles and kept.exists() else None

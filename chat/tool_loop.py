@@ -22,7 +22,7 @@ from agents.effective import EffectiveConfig
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.blocks import MAX_CALL_ID, ThreadMessage, fitting_history, parsed_object, pruned
 from chat.exceptions import ThreadConflictError
-from chat.models import Approval, Conversation, ExecutionState, Role, StopReason
+from chat.models import Approval, ExecutionState, Role, StopReason
 from chat.protocol import Delta, Event, Tool, ToolStatus
 from chat.rounds import (
     CallToPlan,
@@ -33,24 +33,15 @@ from chat.rounds import (
     finish_call,
     load_loop,
     nothing_yet,
-    offered_names,
     operation_id_of,
     plan_round,
-    recent_tools,
     start_call,
     turn_blocks,
 )
 from chat.thread import Answer, Thread, check_isolation
+from chat.toolbox import Toolbox
 from chat.tracing import log_batch, log_model_call, log_tool_calls
-from knowledge.embeddings.base import Vectors
-from tools_registry.catalog import available_tools, user_tags
 from tools_registry.execution import ToolCall, ToolResult, execute_calls
-from tools_registry.selection.base import (
-    SelectedTool,
-    SelectionReason,
-    effective_threshold,
-    select_tools,
-)
 from tools_registry.tool import ToolContext, ToolSpec
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -58,74 +49,6 @@ Emit = Callable[[Event], Awaitable[None]]
 CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], Awaitable[Reply]]
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
-
-
-@dataclass(frozen=True, slots=True)
-class Toolbox:
-    """The tools of a turn, chosen once, and for whom they run."""
-
-    selected: tuple[SelectedTool, ...]
-    user_tags: frozenset[str]
-    user_id: int | None
-    has_threshold: bool = False
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self.selected)
-
-    @property
-    def fits_the_question(self) -> bool:
-        """Whether a tool was found for this question, at or above its threshold: the guard rail asks.
-
-        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
-        """
-        return self.has_threshold and any(
-            tool.reason is SelectionReason.SIMILAR for tool in self.selected
-        )
-
-    def describe(self) -> str:
-        """For staff, in the trace."""
-        return ", ".join(
-            tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})"
-            for tool in self.selected
-        )
-
-
-def choose_tools(
-    *,
-    config: EffectiveConfig,
-    conversation_id: uuid.UUID | None,
-    resumed_turn_id: uuid.UUID | None,
-    is_first: bool,
-    vector: Vectors,
-    question: str,
-) -> Toolbox:
-    """The tools that this question may use. A turn that goes on after a pause keeps those it had."""
-    user = None
-    if conversation_id is not None:
-        user = Conversation.objects.select_related("user").get(pk=conversation_id).user
-    tags = user_tags(user)
-    candidates = available_tools(user_tags=tags, agent_id=config.agent_id)
-    user_id = user.pk if user is not None else None
-    if not candidates or not config.tools_enabled:
-        return Toolbox((), tags, user_id)
-    kept = offered_names(resumed_turn_id) if resumed_turn_id else None
-    if kept is not None:
-        named = [candidates.named(name) for name in kept]
-        tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
-        return Toolbox(tuple(tools), tags, user_id)
-    selected = select_tools(
-        question_vector=vector,
-        question=question,
-        candidates=candidates,
-        recent=recent_tools(conversation_id, limit=config.max_tool_calls)
-        if conversation_id and not is_first
-        else (),
-        config=config,
-    )
-    return Toolbox(
-        tuple(selected), tags, user_id, has_threshold=effective_threshold(config) is not None
-    )
 
 
 @dataclass(slots=True)
@@ -302,7 +225,6 @@ class ToolLoop:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
-            user_tags=self.toolbox.user_tags,
             context=ToolContext(
                 deployment_id=self.config.deployment_id,
                 agent_id=self.config.agent_id,

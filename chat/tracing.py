@@ -35,18 +35,19 @@ class Trace:
         score: float | None = None,
         threshold: float | None = None,
         detail: str = "",
+        entry: int | None = None,
     ) -> None:
+        """`entry`: the stored answer that was given."""
         now = time.perf_counter()
-        self.lines.append(
-            {
-                "step": step,
-                "outcome": outcome,
-                "score": None if score is None else round(score, 4),
-                "threshold": threshold,
-                "ms": round((now - self._last) * 1000, 2),
-                "detail": detail,
-            }
-        )
+        line = {
+            "step": step,
+            "outcome": outcome,
+            "score": None if score is None else round(score, 4),
+            "threshold": threshold,
+            "ms": round((now - self._last) * 1000, 2),
+            "detail": detail,
+        }
+        self.lines.append(line if entry is None else {**line, "entry": entry})
         self._last = now
 
 

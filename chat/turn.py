@@ -49,6 +49,7 @@ from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, number_sources
 from chat.protocol import Delta, Done, Failure, Sources
 from chat.rendering import render_answer
+from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
 from chat.standalone import standalone_question
 from chat.thread import (
@@ -59,7 +60,8 @@ from chat.thread import (
     previous_question,
     save_exchange,
 )
-from chat.tool_loop import Toolbox, ToolLoop, awaiting, choose_tools
+from chat.tool_loop import ToolLoop, awaiting
+from chat.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from chat.tracing import Trace, log_turn
 from faqs.recall import MemoryMark, recall_learned, stored_mark
 from faqs.unanswered import Unanswered, unanswered_reason
@@ -89,20 +91,23 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
-    one, and where the memory stands (`None`: empty or switched off)."""
+    one, where the memory stands (`None`: empty or switched off), and what tools are chosen from (`None`: there are
+    none)."""
 
     config: EffectiveConfig
     history: list[Exchange]
     previous: str
     mark: MemoryMark | None
+    tools: ToolGround | None
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
     """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing.
 
-    `is_resumed`: the turn waited for a person's approval and goes on with the round that it planned. `context`: what
-    `load_context` gives, where whoever claimed the turn has read it in the same step.
+    `user_id`: who asks, `None` for a visitor. `is_resumed`: the turn waited for a person's approval and goes on with
+    the round that it planned. `context`: what `load_context` gives, where whoever claimed the turn has read it in the
+    same step. `run`: how often it was begun again.
     """
 
     deployment_id: int
@@ -110,9 +115,11 @@ class TurnRequest:
     language: str
     turn_id: uuid.UUID | None = None
     conversation_id: uuid.UUID | None = None
+    user_id: int | None = None
     is_first: bool = False
     is_resumed: bool = False
     context: TurnContext | None = None
+    run: int = 0
     #: What a client that keeps its own thread said came before, in place of the stored one.
     given: GivenContext | None = None
 
@@ -170,6 +177,11 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     asked = standalone_question(request.question, context.previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
+    if asked.is_follow_up:
+        asked = await resolved_question(
+            asked, config, history, context.previous, request.conversation_id, answer, trace
+        )
+
     model = embedder()
     vector = model.recall(asked.text, purpose=Purpose.QUERY)
     if vector is None:
@@ -206,12 +218,12 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
         if learned.courtesy is not None and config.direct_answers and not config.shadow_mode:
             return await answer_courtesy(learned.courtesy, answer, emit)
-        direct = await choose_direct(config, asked, found, thresholds, trace)
+        direct = await choose_direct(config, asked, found, thresholds, answer, trace)
         if direct is not None:
             return await answer_directly(direct, answer, emit)
 
     llm = language_model()
-    toolbox = await _choose_tools(request, config, llm, vector, asked.text, trace)
+    toolbox = await _choose_tools(request, context, llm, vector, asked.text, trace)
 
     inside = found.in_domain(thresholds)
     by_tool = toolbox is not None and toolbox.fits_the_question and not inside.hits
@@ -279,15 +291,29 @@ def load_context(request: TurnRequest) -> TurnContext:
     config = current_config(request.deployment_id)
     load_calibrations()
     mark = stored_mark(request.deployment_id) if config.memory else None
+    tools = _tool_ground(request, config)
     if request.given is not None:
-        return TurnContext(config, list(request.given.history), request.given.previous, mark)
+        return TurnContext(config, list(request.given.history), request.given.previous, mark, tools)
     if request.conversation_id is None or request.is_first:
-        return TurnContext(config, [], "", mark)
+        return TurnContext(config, [], "", mark, tools)
     history = load_exchanges(
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return TurnContext(config, history, previous, mark)
+    return TurnContext(config, history, previous, mark, tools)
+
+
+def _tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
+    """What tools are chosen from. A dry run has none: they may change things."""
+    if request.turn_id is None or request.conversation_id is None:
+        return None
+    return load_tool_ground(
+        config=config,
+        conversation_id=request.conversation_id,
+        user_id=request.user_id,
+        is_first=request.is_first,
+        resumed_turn_id=request.turn_id if request.is_resumed else None,
+    )
 
 
 def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
@@ -297,6 +323,9 @@ def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
     turn = Turn.objects.get(pk=request.turn_id)
     answer.llm_calls = turn.llm_calls
     answer.prompt_tokens, answer.completion_tokens = turn.prompt_tokens, turn.completion_tokens
+    answer.rounds, answer.is_personal = turn.rounds, turn.is_personal
+    # Whatever way the turn takes from here, the round that it waited for comes into the thread before its answer.
+    answer.has_open_round = True
     trace.lines[:0] = turn.trace
 
 
@@ -325,29 +354,23 @@ async def _search(
 
 async def _choose_tools(
     request: TurnRequest,
-    config: EffectiveConfig,
+    context: TurnContext,
     llm: LanguageModel | None,
     vector: Vectors,
     question: str,
     trace: Trace,
 ) -> Toolbox | None:
-    """The tools that this turn may use; `None` where none is offered. A dry run has none: they may change things."""
-    if llm is None or not llm.supports_tools or not config.tools_enabled:
+    """The tools that this turn may use; `None` where none is offered, and it has no round to be finished."""
+    if llm is None or not llm.supports_tools:
         return None
-    if request.turn_id is None:
+    if not context.config.tools_enabled and not request.is_resumed:
+        return None
+    if context.tools is None:
         trace.step("tools", "dry_run")
         return None
-    toolbox = await in_database(
-        choose_tools,
-        config=config,
-        conversation_id=request.conversation_id,
-        resumed_turn_id=request.turn_id if request.is_resumed else None,
-        is_first=request.is_first,
-        vector=vector,
-        question=question,
-    )
+    toolbox = await choose_tools(context.tools, context.config, vector=vector, question=question)
     trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
-    return toolbox if toolbox.selected else None
+    return toolbox if toolbox.selected or request.is_resumed else None
 
 
 async def _use_tools(
@@ -435,7 +458,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if request.turn_id is not None and request.conversation_id is not None:
         result.trace.step("save", result.status.value)
         try:
-            message_id = await _save(request.turn_id, request.conversation_id, result)
+            message_id = await _save(request.turn_id, request.conversation_id, request.run, result)
         except ConversationNotFoundError as error:
             # Stopped because its conversation was deleted: nothing is left to be saved in.
             if result.status is not TurnStatus.INTERRUPTED:
@@ -472,7 +495,9 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     )
 
 
-async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResult) -> int | None:
+async def _save(
+    turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult
+) -> int | None:
     """Save the exchange, trying again while the database is in trouble: the answer exists nowhere else."""
     for pause in (*settings.SAVE_RETRY_SECONDS, None):
         try:
@@ -484,6 +509,7 @@ async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, result: TurnResu
                 status=result.status,
                 trace=result.trace.lines,
                 error_code=result.error.code if result.error else "",
+                run=run,
             )
         except DatabaseError as error:
             if pause is None:

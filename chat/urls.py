@@ -3,7 +3,7 @@
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
-from chat import api, views, widget
+from chat import api, approvals, reader_api, views, widget
 from chat.openai_api import views as openai_api
 
 router = SimpleRouter()
@@ -13,6 +13,27 @@ urlpatterns = [
     path("", views.chat_page, name="chat-home"),
     path("d/<slug:slug>/", views.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
+    path("s/<str:token>/", views.shared_page, name="shared-thread"),
+    path(
+        "api/conversations/<uuid:conversation_id>/export",
+        reader_api.ExportView.as_view(),
+        name="conversation-export",
+    ),
+    path(
+        "api/conversations/<uuid:conversation_id>/links",
+        reader_api.LinksView.as_view(),
+        name="conversation-links",
+    ),
+    path(
+        "api/conversations/<uuid:conversation_id>/links/<str:token>",
+        reader_api.LinkView.as_view(),
+        name="conversation-link",
+    ),
+    path(
+        "api/messages/<int:message_id>/feedback",
+        reader_api.FeedbackView.as_view(),
+        name="message-feedback",
+    ),
     path("api/", include(router.urls)),
     path(
         "api/ui/chat-sessions/<uuid:conversation_id>/messages",
@@ -35,4 +56,11 @@ urlpatterns = [
     path("widget/<str:public_key>/", widget.frame, name="widget-frame"),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
+    path(
+        "api/rag/turns/<uuid:turn_id>/approvals",
+        approvals.ApprovalsView.as_view(),
+        name="turn-approvals",
+    ),
+    path("api/rag/turns/<uuid:turn_id>/retry", api.retry_turn, name="turn-retry"),
+    path("api/rag/turns/<uuid:turn_id>/stop", api.stop_turn, name="turn-stop"),
 ]

@@ -13,15 +13,18 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import get_language, pgettext
-from django.utils.translation import gettext as _
+from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.exceptions import ConversationNotFoundError
+from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
+from chat.models import FeedbackReason, SharedThread
+from chat.page_strings import page_strings
 from chat.permissions import open_deployments, owned_conversation, visitor_of
+from chat.rendering import render_answer
+from chat.sharing import shared_thread
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
@@ -50,6 +53,42 @@ def chat_page(
     response = render(request, "chat/page.html", context, status=200 if found else 404)
     response["Content-Security-Policy"] = _content_security_policy(request.get_host())
     return response
+
+
+@never_cache
+@require_safe
+def shared_page(request: HttpRequest, token: str) -> HttpResponse:
+    """A shared conversation, to be read only: no search engine keeps it, and its address is told to no other site."""
+    try:
+        shared: SharedThread | None = shared_thread(request.user, token)
+    except LinkNotFoundError:
+        shared = None
+    context = {
+        "shared": shared,
+        "exchanges": _rendered(shared) if shared else [],
+        "login_url": reverse(settings.LOGIN_URL),
+    }
+    response = render(request, "chat/shared.html", context, status=200 if shared else 404)
+    response["Content-Security-Policy"] = _content_security_policy(request.get_host())
+    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _rendered(shared: SharedThread) -> list[dict[str, Any]]:
+    """The copied exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
+    return [
+        {
+            **exchange,
+            "place": place,
+            "html": render_answer(
+                exchange["answer"],
+                turn_id=str(place),
+                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
+            ),
+        }
+        for place, exchange in enumerate(shared.exchanges, start=1)
+    ]
 
 
 def _chosen(deployments: list[Deployment], slug: str | None) -> Deployment | None:
@@ -104,86 +143,15 @@ def _config(
         "csrfToken": get_token(request),
         "csrfCookie": settings.CSRF_COOKIE_NAME,
         "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
+        "maxComment": settings.FEEDBACK_MAX_CHARACTERS,
+        "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
+        "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
         "urls": {
             "conversations": reverse("conversation-list"),
+            "messages": "/api/messages/",
             "socket": "/ws/chat/{id}/",
             "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else "/",
             "turnAdmin": f"{admin}chat/turn/{{id}}/change/" if admin else "",
         },
-        "strings": _strings(),
-    }
-
-
-def _strings() -> dict[str, str]:
-    """Every word that the script writes; `{…}` is filled in by it."""
-    return {
-        # The thread.
-        "you": _("Vous"),
-        "answer": _("Réponse"),
-        "searching": _("Recherche dans les documents…"),
-        "answerReady": _("Réponse : {text}"),
-        "copy": _("Copier"),
-        "copied": _("Copié"),
-        "copyFailed": _("La copie a échoué"),
-        "askAgain": _("Reposer"),
-        "askAgainHint": _("Reposer cette question"),
-        "editHint": _("Reprendre cette question pour la modifier"),
-        "retry": _("Réessayer"),
-        "why": _("Pourquoi cette réponse ?"),
-        "empty": _("Aucun texte n’a été produit."),
-        "unanswered": _("Cette question est restée sans réponse."),
-        "interrupted": _("Réponse interrompue"),
-        "failed": _("Réponse incomplète : une erreur est survenue"),
-        "loadFailed": _("La conversation n’a pas pu être chargée."),
-        # How an answer was given.
-        "source.memory_guard": _("Réponse validée en mémoire"),
-        "source.direct_qa": _("Réponse validée du document"),
-        "source.extractive": _("Passages cités, sans modèle de langage"),
-        "source.llm": _("Rédigée par {model}"),
-        "source.llm.unnamed": _("Rédigée par un modèle de langage"),
-        "source.guard_rail": _("Hors domaine"),
-        "source.round_limit": _("Arrêtée à la limite des outils"),
-        # Tools.
-        "tools": _("Outils"),
-        "tool.running": _("Outil « {name} » en cours…"),
-        "tool.done": _("Outil « {name} » terminé"),
-        "tool.failed": _("L’outil « {name} » a échoué"),
-        "tool.awaiting": _("L’outil « {name} » demande votre accord"),
-        "tool.approved": _("Outil « {name} » accepté"),
-        "tool.denied": _("Outil « {name} » refusé"),
-        "tool.approve": _("Accepter"),
-        "tool.deny": _("Refuser"),
-        "tool.pause": _("Un outil demande votre accord avant de continuer."),
-        "tool.seconds": _("{seconds} s"),
-        # Sources.
-        "sources": _("Sources"),
-        "citation": _("Source {n} : {title}"),
-        "untitled": _("Document sans titre"),
-        "score": _("Similarité : {score}"),
-        "type.qa_pair": _("Question et réponse"),
-        "type.source_material": _("Extrait de document"),
-        # Conversations.
-        "rename": _("Renommer « {title} »"),
-        "delete": _("Supprimer « {title} »"),
-        "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
-        "titleLabel": _("Titre de la conversation"),
-        "none": _("Vos conversations apparaîtront ici."),
-        "noneFound": _("Aucune conversation ne correspond."),
-        "today": _("Aujourd’hui"),
-        "yesterday": _("Hier"),
-        "thisWeek": _("7 derniers jours"),
-        "older": _("Plus anciennes"),
-        "deleted": _("Conversation supprimée."),
-        "conversationMissing": _(
-            "Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."
-        ),
-        # Composer and connection.
-        "charactersLeft": _("Encore {n} caractères"),
-        "charactersOver": _("{n} caractères de trop"),
-        "reconnecting": _("Connexion perdue. Nouvel essai en cours ; rien n’est perdu."),
-        "reconnectNow": _("Réessayer maintenant"),
-        "requestFailed": _("La demande a échoué. Réessayez."),
-        "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
-        "expired": _("Votre session a expiré. Rechargez la page."),
-        "dismiss": pgettext("close a notice", "Fermer"),
+        "strings": page_strings(),
     }

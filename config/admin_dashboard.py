@@ -24,7 +24,7 @@ from faqs.models import (
     LearnedStatus,
     QuestionGroup,
 )
-from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild
+from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, WebSource
 
 #: What counts as recent for the questions that were refused or failed.
 RECENT = timedelta(days=7)
@@ -52,6 +52,18 @@ WATCHED: tuple[Watch, ...] = (
         "knowledge.view_document",
         lambda: Document.objects.filter(status=DocumentStatus.FAILED).count(),
         lambda: admin_url(Document, "changelist", status__exact="failed"),
+    ),
+    Watch(
+        _("Pages du web disparues"),
+        "knowledge.view_document",
+        lambda: Document.objects.filter(page__state__in=("gone", "left")).count(),
+        lambda: admin_url(Document, "changelist", page__state__in="gone,left"),
+    ),
+    Watch(
+        _("Adresses du web en échec"),
+        "knowledge.view_websource",
+        lambda: WebSource.objects.filter(is_active=True).exclude(error="").count(),
+        lambda: admin_url(WebSource, "changelist", is_active__exact="1", o="2"),
     ),
     Watch(
         _("Passages en attente de questions"),

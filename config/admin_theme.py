@@ -48,6 +48,9 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         _("Connaissances"),
         (
             Entry(_("Documents"), "description", "knowledge_document", "knowledge.view_document"),
+            Entry(
+                _("Adresses du web"), "public", "knowledge_websource", "knowledge.view_websource"
+            ),
             Entry(_("Passages"), "segment", "knowledge_chunk", "knowledge.view_chunk"),
             Entry(
                 _("Questions proches"),
@@ -123,6 +126,8 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
         (
             Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),
             Entry(_("Pourquoi cette réponse"), "quiz", "chat_turn", "chat.view_turn"),
+            Entry(_("Avis"), "thumbs_up_down", "chat_feedback", "chat.view_turn"),
+            Entry(_("Liens de partage"), "share", "chat_sharedthread", "chat.view_turn"),
         ),
     ),
     (

@@ -57,17 +57,22 @@ class Reaper(bootsteps.StartStopStep):
 def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
+    from chat.retention import forget_expired
     from chat.thread import interrupt_stale_turns
     from faqs.indexing import reap_learned
+    from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
-    from knowledge.indexing.jobs import reap_builds
+    from knowledge.indexing.jobs import enqueue_due_refreshes, reap_builds
 
     close_old_connections()
     try:
         reap_builds()
+        enqueue_due_refreshes()
         interrupt_stale_turns()
         reap_learned()
         tidy_unanswered()
+        tidy_indexes()
+        forget_expired()
     except DatabaseError:
         logger.exception("The reaper could not reach the database; it tries again.")
     finally:

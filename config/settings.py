@@ -119,7 +119,7 @@ CONFIG_CACHE_SECONDS = 1.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 
-# --- Redis: cache and channel layer ----------------------------------------------------------------------------------
+# --- Redis: cache and running answers --------------------------------------------------------------------------------
 
 REDIS_URL = env.str("REDIS_URL", default="")
 
@@ -127,16 +127,15 @@ if REDIS_URL:
     CACHES = {
         "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
     }
-    CHANNEL_LAYERS = {
+    EVENT_LOGS: dict[str, dict[str, object]] = {
         "default": {
-            "BACKEND": "channels_redis.core.RedisChannelLayer",
-            # An idle socket dies after five seconds unless its read timeout is off.
-            "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+            "BACKEND": "chat.event_log_redis.RedisEventLogs",
+            "OPTIONS": {"url": REDIS_URL},
         }
     }
 else:
+    EVENT_LOGS = {"default": {"BACKEND": "chat.event_log.MemoryEventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
 
@@ -147,6 +146,8 @@ LLM_CONNECT_TIMEOUT_SECONDS = env.float("LLM_CONNECT_TIMEOUT_SECONDS", default=5
 LLM_READ_TIMEOUT_SECONDS = env.float("LLM_READ_TIMEOUT_SECONDS", default=60.0)
 LLM_MAX_RETRIES = env.int("LLM_MAX_RETRIES", default=2)
 LLM_MAX_CONNECTIONS = env.int("LLM_MAX_CONNECTIONS", default=600)
+#: Between two reads of one reply, for each reply that streams: none below 20, 30 ms at 100, never above 60 ms.
+LLM_PAUSE_PER_STREAM_SECONDS = env.float("LLM_PAUSE_PER_STREAM_SECONDS", default=0.0003)
 
 LLMS: dict[str, dict[str, object]] = (
     {
@@ -160,6 +161,7 @@ LLMS: dict[str, dict[str, object]] = (
                 "read_timeout": LLM_READ_TIMEOUT_SECONDS,
                 "max_retries": LLM_MAX_RETRIES,
                 "max_connections": LLM_MAX_CONNECTIONS,
+                "pause_per_stream": LLM_PAUSE_PER_STREAM_SECONDS,
             },
         }
     }
@@ -240,7 +242,7 @@ MEMORY_STRONG_SIMILARITY = env.float("MEMORY_STRONG_SIMILARITY", default=0.95)
 MEMORY_MAX_CANDIDATES = env.int("MEMORY_MAX_CANDIDATES", default=20)
 #: What one process keeps of the memory's vectors; the deployments asked least recently go first.
 MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
-#: Above this many entries in one deployment the log says so: a lookup grows with their number.
+#: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
 MEMORY_COMFORTABLE_ENTRIES = env.int("MEMORY_COMFORTABLE_ENTRIES", default=100_000)
 #: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
 MEMORY_PURGE_VERSIONS = env.int("MEMORY_PURGE_VERSIONS", default=1_000)
@@ -291,6 +293,27 @@ OCR_PAGE_SECONDS = env.float("OCR_PAGE_SECONDS", default=60.0)
 #: Less than `PARSE_TIMEOUT_SECONDS`, so that a long scan gives the pages that were read in time.
 OCR_DOCUMENT_SECONDS = env.float("OCR_DOCUMENT_SECONDS", default=240.0)
 
+# --- Pages of the web ------------------------------------------------------------------------------------------------
+
+#: Hosts (with their port if it is not the usual one) that may be fetched although their address is internal: an intranet.
+URL_INTERNAL_HOSTS = env.list("URL_INTERNAL_HOSTS", default=[])
+URL_PORTS = env.list("URL_PORTS", cast=int, default=[80, 443])
+#: Certificates to trust beside the usual ones, for an intranet with an authority of its own.
+URL_CA_FILE = env.str("URL_CA_FILE", default="")
+#: Each wait for a site, and one page with all its redirects.
+URL_TIMEOUT_SECONDS = env.float("URL_TIMEOUT_SECONDS", default=15.0)
+URL_TOTAL_SECONDS = env.float("URL_TOTAL_SECONDS", default=120.0)
+URL_MAX_REDIRECTS = env.int("URL_MAX_REDIRECTS", default=5)
+#: Between two requests of one process to one host.
+URL_HOST_PAUSE_SECONDS = env.float("URL_HOST_PAUSE_SECONDS", default=1.0)
+#: Its first word, up to the slash, is the name that robots.txt knows us by.
+URL_USER_AGENT = env.str("URL_USER_AGENT", default="Repondant/1.0")
+#: Whether pages that only a sitemap names are left out where robots.txt says so.
+URL_OBEY_ROBOTS = env.bool("URL_OBEY_ROBOTS", default=True)
+SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
+#: Sitemaps that an index of sitemaps may name.
+SITEMAP_MAX_FILES = env.int("SITEMAP_MAX_FILES", default=50)
+
 # --- Validated answers: bounds ---------------------------------------------------------------------------------------
 
 #: A validated answer whose points could not be written is tried again, at the latest after this time.
@@ -302,6 +325,8 @@ FAQ_MAX_IMPORT_ROWS = env.int("FAQ_MAX_IMPORT_ROWS", default=10_000)
 FAQ_MAX_PROMOTED = env.int("FAQ_MAX_PROMOTED", default=100)
 #: Unanswered questions are forgotten after this many days; an agent keeps the newest of them only.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
+#: Of the latest turns, how many the page of refused answers reads.
+REFUSALS_MAX_TURNS = env.int("REFUSALS_MAX_TURNS", default=1_000)
 UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
 #: Questions this close mean the same, where the embedding model has no measured profile.
 UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)
@@ -356,6 +381,18 @@ API_MAX_HISTORY_CHARACTERS = env.int("API_MAX_HISTORY_CHARACTERS", default=40_00
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
 #: How long after its process died a turn still counts as running; renewed three times in that time.
 TURN_LEASE_SECONDS = env.float("TURN_LEASE_SECONDS", default=30.0)
+#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
+TURN_STOP_SECONDS = env.float("TURN_STOP_SECONDS", default=1.0)
+#: How long a stopping server lets answers end; after that they are stopped and keep their text.
+TURN_DRAIN_SECONDS = env.float("TURN_DRAIN_SECONDS", default=5.0)
+#: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
+EVENT_LOG_FLUSH_SECONDS = env.float("EVENT_LOG_FLUSH_SECONDS", default=0.05)
+#: ... how long an answer that was never finished is kept there, and about how many pieces of one, ...
+EVENT_LOG_TTL_SECONDS = env.int("EVENT_LOG_TTL_SECONDS", default=3600)
+EVENT_LOG_MAX_ENTRIES = env.int("EVENT_LOG_MAX_ENTRIES", default=10_000)
+#: ... how long Redis may take, and the longest pause before it is tried again.
+EVENT_LOG_TIMEOUT_SECONDS = env.float("EVENT_LOG_TIMEOUT_SECONDS", default=2.0)
+EVENT_LOG_RETRY_CEILING_SECONDS = env.float("EVENT_LOG_RETRY_CEILING_SECONDS", default=5.0)
 #: What the batch endpoint reads of a request, and the longest result of one tool in a thread.
 MAX_BATCH_BYTES = env.int("MAX_BATCH_BYTES", default=1024 * 1024)
 TOOL_MESSAGE_MAX_CHARACTERS = env.int("TOOL_MESSAGE_MAX_CHARACTERS", default=50_000)
@@ -370,6 +407,8 @@ SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0)
 AFTERWARDS_DELAY_SECONDS = 1.0
 #: How long a model may take to name a conversation, after its answer.
 TITLE_TIMEOUT_SECONDS = 20.0
+#: A follow-up waits this long for its rewriting; then it is searched as it stands.
+REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
 #: How long an open socket may go on asking before its rights are looked at again.
 RIGHTS_CHECK_SECONDS = 10.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
@@ -383,6 +422,22 @@ CALIBRATION_CACHE_SECONDS = env.float("CALIBRATION_CACHE_SECONDS", default=60.0)
 CALIBRATION_MIN_SAME = env.int("CALIBRATION_MIN_SAME", default=20)
 CALIBRATION_MIN_DIFFERENT = env.int("CALIBRATION_MIN_DIFFERENT", default=50)
 MAX_PAIRS = env.int("MAX_PAIRS", default=100_000)
+#: The longest comment beside a verdict on an answer.
+FEEDBACK_MAX_CHARACTERS = env.int("FEEDBACK_MAX_CHARACTERS", default=1_000)
+#: Of a person's conversations, so many of the latest are searched; so many words of the search count.
+SEARCH_MAX_CONVERSATIONS = env.int("SEARCH_MAX_CONVERSATIONS", default=2_000)
+SEARCH_MAX_WORDS = env.int("SEARCH_MAX_WORDS", default=8)
+#: An export or a shared link holds the last exchanges only, where there are more.
+EXPORT_MAX_EXCHANGES = env.int("EXPORT_MAX_EXCHANGES", default=200)
+#: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of cp1252.
+EXPORT_FONT = env.str("EXPORT_FONT", default="")
+if EXPORT_FONT and not Path(EXPORT_FONT).is_file():
+    raise ImproperlyConfigured(f"EXPORT_FONT={EXPORT_FONT!r} is not a file.")
+#: Shared links expire after this many days; 0: never. A conversation has so many at most.
+SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
+SHARE_MAX_LINKS = env.int("SHARE_MAX_LINKS", default=20)
+#: A temporary chat is deleted so long after its last message.
+TEMPORARY_CHAT_HOURS = env.float("TEMPORARY_CHAT_HOURS", default=24.0)
 #: How long a finished turn's event log stays in memory for a late re-attach.
 TURN_LOG_RETENTION_SECONDS = env.float("TURN_LOG_RETENTION_SECONDS", default=60.0)
 

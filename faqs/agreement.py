@@ -306,13 +306,16 @@ def _is_one_slip(one: str, two: str) -> bool:
 
 def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
     """The same words, but another one acts or owns, or the direction is reversed."""
-    if {first.person, second.person} == {"subject", "object"} and len(first.items) > 1:
+    asks_who = first.kind is second.kind is Kind.WHO
+    if {first.person, second.person} == {"subject", "object"} and (
+        len(first.items) > 1 or asks_who
+    ):
         yield Disagreement("role", first.person, second.person)
         return
     if {first.person, second.person} == {"subject", "other"}:
         yield Disagreement("role", first.person, second.person)
         return
-    if first.act and second.act and first.act != second.act:
+    if (first.act and second.act and first.act != second.act) or _is_done_by_asker(first, second):
         yield Disagreement("role", first.act, second.act)
         return
     if _is_the_same_act(first, second, match) and not any(_choice_clashes(first, second, match)):
@@ -332,10 +335,21 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
         )
 
 
+def _is_done_by_asker(first: Reading, second: Reading) -> bool:
+    """« Comment mon fils peut-il m'héberger » is not « comment héberger mon fils », where the asker acts unnamed."""
+    if not first.kind is second.kind is Kind.HOW:
+        return False
+    if not first.lexicon.data.has_inversion:
+        return {first.person, second.person} == {"object", ""}
+    # « Me » may be the asker's own (« comment m'inscrire », « comment s'inscrire ») unless somebody else acts.
+    undergone, bare = (first, second) if first.act else (second, first)
+    return undergone.act == "it>me" and not bare.act and bare.person in ("", "subject")
+
+
 def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
     """« Un colis peut-il être retiré par un proche » and « un proche peut-il retirer un colis »."""
     active, passive, pairs = first, second, match.pairs
-    if first.is_passive and first.items[-1].marker is Marker.BY:
+    if first.is_passive and first.items and first.items[-1].marker is Marker.BY:
         active, passive = second, first
         pairs = {j: i for i, j in pairs.items()}
     if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:
@@ -550,19 +564,31 @@ def _is_verb_and_object(
     first: Reading, second: Reading, left: list[Item], right: list[Item]
 ) -> bool:
     """ "How do I boil pasta" and "how should pasta be boiled": two words have no one to exchange places with."""
-    if len(left) != 2 or first.kind is not second.kind:
+    if first.kind is not second.kind:
         return False
-    if first.kind not in _ACT_KINDS and not _is_done_by_speaker(first, second):
+    if any(item.marker or item.is_name or item.quantity for item in (*left, *right)):
         return False
-    return not any(item.marker or item.is_name or item.quantity for item in (*left, *right))
+    if len(left) == 2:
+        return first.kind in _ACT_KINDS or _is_done_by_speaker(first, second)
+    return _is_done_by_speaker(first, second) and _is_verb_moved(first, left, right)
+
+
+def _is_verb_moved(first: Reading, left: list[Item], right: list[Item]) -> bool:
+    """ "Do you accept credit cards" and "are credit cards accepted": what is accepted stays in its order."""
+    active, passive = (right, left) if first.is_passive else (left, right)
+    stems = [item.concept for item in active]
+    return stems[1:] + stems[:1] == [item.concept for item in passive]
 
 
 def _is_done_by_speaker(first: Reading, second: Reading) -> bool:
     """ "Is my data encrypted" and "do you encrypt my data": the one who acts is one of the two who speak."""
-    active = second if first.is_passive else first
-    return first.is_passive is not second.is_passive and (
-        active.addresses or active.person == "subject"
-    )
+    if first.is_passive is second.is_passive:
+        return False
+    active, passive = (second, first) if first.is_passive else (first, second)
+    if passive.addresses or passive.person:
+        return False
+    # "Can I return shoes" and "can shoes be returned"; "do I pay tax" is not "is tax paid".
+    return active.addresses or (active.person == "subject" and active.modality is not None)
 
 
 _ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))

@@ -16,7 +16,7 @@ from agents.admin_base import admin_url, rounded
 from agents.models import Agent
 from faqs.agreement import compare_questions
 from faqs.indexing import LEARNED_COLLECTION
-from faqs.learning import question_key
+from faqs.memory.keys import normalised_question
 from faqs.models import LearnedResponse, LearnedStatus, Phrasing
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
@@ -89,7 +89,7 @@ def _kind(row: LearnedResponse, answer: str) -> Literal["duplicate", "contradict
 
 def _same_text(agent: Agent, asked: Sequence[str]) -> dict[tuple[int, str], float | None]:
     """Rows with the same text, also those that are not indexed."""
-    keys = [question_key(question) for question in asked]
+    keys = [normalised_question(question) for question in asked]
     rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
     return dict.fromkeys(rows.values_list("pk", "question"), None)
 

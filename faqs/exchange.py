@@ -26,10 +26,10 @@ from faqs.learning import (
     clean_answer,
     one_line,
     other_phrasings,
-    question_key,
     save_learned,
     validate,
 )
+from faqs.memory.keys import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 
 COLUMNS = ("question", "answer", "category")
@@ -145,7 +145,7 @@ def _without_repetitions(rows: list[FaqRow], report: ImportReport) -> list[FaqRo
     """The first row of each question; a later one with another answer is a contradiction that a person must settle."""
     first: dict[str, FaqRow] = {}
     for row in rows:
-        known = first.setdefault(question_key(row.question) or f"line {row.line}", row)
+        known = first.setdefault(normalised_question(row.question) or f"line {row.line}", row)
         if known is row:
             continue
         if clean_answer(known.answer) == clean_answer(row.answer):
@@ -157,7 +157,7 @@ def _without_repetitions(rows: list[FaqRow], report: ImportReport) -> list[FaqRo
 
 
 def _store(agent: Agent, rows: list[FaqRow], report: ImportReport) -> None:
-    keys = [question_key(row.question) for row in rows]
+    keys = [normalised_question(row.question) for row in rows]
     with transaction.atomic():
         known = {
             response.question_key: response

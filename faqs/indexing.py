@@ -5,8 +5,6 @@ the row waiting with its reason and the time of the next try, and as nothing is 
 readers never see one point of two. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
 """
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from django.utils.translation import gettext as _
 
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
+from faqs.memory.keys import recipe_key
 from faqs.models import (
     IndexState,
     LearnedResponse,
@@ -282,7 +281,7 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
     Its name comes from the recipe, so two first writers agree on it. With a new embedding model the alias moves to an
     empty collection, every row is due again, and the vectors of the old model go.
     """
-    name = f"{LEARNED_COLLECTION}_{recipe_digest(recipe)}"
+    name = f"{LEARNED_COLLECTION}_{recipe_key(recipe)}"
     before = store.resolve_alias(LEARNED_COLLECTION)
     if before != name:
         store.ensure(name, recipe)
@@ -293,11 +292,6 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
             )
             store.drop(before)
     return name
-
-
-def recipe_digest(recipe: Recipe) -> str:
-    """A short name for a recipe: two vectors are comparable when it is the same."""
-    return hashlib.sha256(json.dumps(recipe.as_json(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:

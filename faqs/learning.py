@@ -12,9 +12,8 @@ vector store.
 """
 
 import re
-import unicodedata
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Literal
@@ -33,7 +32,7 @@ from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import mark_pending, schedule_indexing
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, find_entry, project_of, report_pair, write_entry
-from faqs.memory.keys import recipe_key
+from faqs.memory.keys import normalised_question, recipe_key
 from faqs.memory.origins import origins_of, stale_entries
 from faqs.memory.personal_data import personal_data
 from faqs.models import (
@@ -44,6 +43,7 @@ from faqs.models import (
     LearnedStatus,
     Phrasing,
     StatusReason,
+    WrongPair,
 )
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
@@ -199,6 +199,18 @@ def report_wrong(
     return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
 
 
+def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
+    """The entries that were learned from the answer of this turn."""
+    return list(CachedResponse.objects.filter(source_turn=turn_id).values_list("pk", flat=True))
+
+
+def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom."""
+    CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    WrongPair.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    LearnedResponse.objects.filter(source_message__in=turn_ids).update(source_message=None)
+
+
 def _why_to_review(lesson: Lesson, mode: str) -> str:
     if mode != MemoryLearning.VALID:
         return StatusReason.LEARNED
@@ -217,7 +229,6 @@ def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> 
 
 
 DEFAULT_CATEGORY = "FAQ"
-_CLOSING = " ?!.…,;:\u00a0\u202f"
 
 
 def add_manual_faq(
@@ -301,7 +312,7 @@ def save_learned(
     With `in_worker` off the caller calls `sync_learned` after the commit.
     """
     response.question = one_line(response.question)
-    response.question_key = question_key(response.question)
+    response.question_key = normalised_question(response.question)
     response.answer = clean_answer(response.answer)
     response.category = one_line(response.category)[:200] or DEFAULT_CATEGORY
     others = None if phrasings is None else other_phrasings(response.question, phrasings)
@@ -348,12 +359,6 @@ def record_served(learned_id: int) -> None:
     )
 
 
-def question_key(text: str) -> str:
-    """A question without case, spacing and closing punctuation: two that share it are the same question."""
-    folded = unicodedata.normalize("NFKC", one_line(text)).casefold().replace("’", "'")
-    return folded.strip(_CLOSING) or folded
-
-
 def one_line(text: str) -> str:
     """A question on one line, without characters that cannot be seen."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -377,9 +382,9 @@ def without_citations(answer: str) -> str:
 
 def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
     """The phrasings that say anything new, each once, in their order."""
-    seen, kept = {question_key(question)}, []
+    seen, kept = {normalised_question(question)}, []
     for text in map(one_line, phrasings):
-        if text and (key := question_key(text)) not in seen:
+        if text and (key := normalised_question(text)) not in seen:
             seen.add(key)
             kept.append(text)
     return kept

@@ -222,6 +222,11 @@ LEXICON_EN = LexiconData(
             r"\1 increase ",
         ),
         (r"\bno matter\b", "whatever"),
+        # "Who do banks lend to" is not "who lends to banks".
+        (r"\bwho (?:do|does|did) (?!(?:i|we|you|they|one)\b)", "who whom_ "),
+        (r"\bdifferences? between\b", "difference of"),
+        (r"\bwho (?:is|are) eligible for\b", "who can get"),
+        (r"\bam i eligible for\b", "can i get"),
         (r"\bused? to be\b", "formerly"),
         (r"\be mails?\b|\bemail address\b", "email"),
         (r"\bonline\b|\bon the (?:internet|web)\b|\bover the internet\b", "online"),
@@ -266,7 +271,12 @@ LEXICON_EN = LexiconData(
     future=r"\b(?:will|going to|shall)\b",
     acts=(
         (r"\b(?:i|we) (?!\w* ?if )\w+ (?:\w+ )?you\b", "me>you"),
-        (r"\byou (?:please )?\w+ (?:\w+ )?(?:me|us)\b", "you>me"),
+        (r"\b(?:i|we) (?:\w+ ){1,3}(?:myself|ourselves)\b", "me>me"),
+        (r"\byou (?:\w+ ){1,3}yourself\b", "you>you"),
+        (
+            r"\byou (?:please )?(?:(?:want|need|have|like|wish) to )?\w+ (?:\w+ )?(?:me|us)\b",
+            "you>me",
+        ),
         (r"\b(?:i|we) (?:\w+ )?\w+ (?:him|her|them)\b", "me>it"),
         (r"\b(?:he|she|they) (?:\w+ )?\w+ (?:me|us)\b", "it>me"),
     ),

@@ -285,6 +285,23 @@ LEXICON_FR = LexiconData(
             "comment ",
         ),
         (r"\bsoit (.+?) soit\b", r"\1 ou"),
+        (r"\bmettre (?:un terme|fin) (?:a|au|aux) ", "resilier "),
+        (r"\bcomment (?:ca |cela )?marche(?:nt)?\b", "comment fonctionne"),
+        (r"\bdifferences? entre\b", "difference de"),
+        (
+            r"\b(quels? (?:documents?|papiers?|justificatifs?)|quelles? pieces?)((?: \w+){0,3}? )(?:fournir|presenter|apporter|joindre|produire)\b",
+            r"\1\2",
+        ),
+        (
+            r"\b(?:deposer|formuler|effectuer|adresser|introduire|emettre) (?=(?:une|ma|sa|notre|la) (?:demande|reclamation|declaration)\b)",
+            "faire ",
+        ),
+        (
+            r"\ba quelles? conditions? (?:peut on|puis je|est ce qu on peut|est ce que je peux)\b",
+            "quelles sont les conditions pour",
+        ),
+        (r"\bqui est eligible (?:a|au|aux) ", "qui peut obtenir "),
+        (r"\b(?:suis je|est ce que je suis) eligible (?:a|au|aux) ", "puis je obtenir "),
         (
             r"\b(?:l )?une? (?:seule? )?(?:des|de (?=(?:mes|nos|vos|tes|ses|ces)\b))",
             "un_parmi les ",
@@ -381,6 +398,9 @@ LEXICON_FR = LexiconData(
     ),
     past=(
         r"\b(?:fut|furent|"
+        # « Pourquoi a-t-on fermé »; without its accent only the inversion tells a participle.
+        r"(?<!y )(?:a|ont|ai|as|avons|avez) (?:t )?(?:il|elle|on|ils|elles|je|tu|nous|vous) "
+        r"(?!(?:acces|une?|les?|des?|deja|autre|toujours|encore)\b)\w{2,}[eiu]e?s?|"
         r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:(?:deja|pas|bien) )?(?:ete|eu|pu))\b"
     ),
     present=r"\b(?:est|sont|suis|y a)\b(?! ce)",
@@ -583,7 +603,28 @@ LEXICON_FR = LexiconData(
         refuser | refus
         accepter | acceptation
         interdire | interdit | interdite | interdiction
-        autoriser | autorise | autorisation | autorisee
+        autoriser | autorise | autorisation | autorisee | admettre | admis | admise | admises
+        lire | lu | lue | lus | lues
+        interrompre | interrompu | interrompue
+        transmettre | transmis | transmise | transmises
+        detruire | detruit | detruite | detruits | detruites
+        conclure | conclu | conclue | conclus
+        exclure | exclu | exclue | exclus
+        inclure | inclus | incluse | incluses
+        soumettre | soumis | soumise | soumises
+        construire | construit | construite | construits
+        traduire | traduit | traduite | traduits
+        defendre | defendu | defendue
+        attendre | attendu | attendue
+        resoudre | resolu | resolue
+        subir | subi | subie
+        restreindre | restreint | restreinte
+        atteindre | atteint | atteinte
+        maintenir | maintenu | maintenue
+        entretenir | entretenu | entretenue
+        abattre | abattu | abattue | abattus
+        produire | produite
+        poursuivre | poursuivi | poursuivie
         duree
         valable | valide | validite
         gratuit | gratuite | gratuitement | gratuits
@@ -630,7 +671,7 @@ LEXICON_FR = LexiconData(
         ecrire | ecriture
         mettre_a_jour | mettre a jour | mise jour | mettre jour | actualiser
         pret | credit | emprunt
-        rompre | rupture
+        rompre | rupture | rompu | rompue | rompus
         declencher | declenchement
         proprietaire | bailleur
         locataire

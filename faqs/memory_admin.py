@@ -31,6 +31,7 @@ from faqs.duplicates import similar_text
 from faqs.learning import report_wrong, without_citations
 from faqs.memory.entries import delete_entries, edit_entry, set_status, validate_entries
 from faqs.memory.keys import key_hash
+from faqs.memory.large import large_memories, memory_store
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.promotion import promote_entry
 from faqs.recall import Lookup, Verdict, examine_memory, memory_mark, memory_threshold
@@ -164,6 +165,25 @@ class CachedResponseAdmin(StaffAdmin):
             "tester/", self.admin_site.admin_view(memory_tester), name="faqs_cachedresponse_test"
         )
         return [tester, *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "GET" and memory_store() is None:
+            for shelf, entries in large_memories():
+                text = _(
+                    "La mémoire de « %(deployment)s » compte %(entries)d réponses valides, plus que les %(limit)d "
+                    "qu’un tableau en mémoire vive cherche vite : chaque question en pâtit. Renseignez QDRANT_URL pour "
+                    "qu’elle ait sa collection Qdrant, ou élaguez-la avec prune_memory."
+                )
+                values = {
+                    "deployment": shelf.deployment,
+                    "entries": entries,
+                    "limit": settings.MEMORY_COMFORTABLE_ENTRIES,
+                }
+                self.message_user(request, text % values, messages.WARNING)
+        shown: HttpResponse = super().changelist_view(request, extra_context)
+        return shown
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         edit_entry(obj)

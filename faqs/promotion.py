@@ -1,21 +1,25 @@
 """From the memory to the FAQ: an entry that staff vouch for becomes a validated answer of its agent.
 
 A validated answer is given by every deployment of the agent, to every audience, and no longer depends on passages: an
-entry that was taken out of service, or that lost a passage, is validated in the memory first. An answer that exists
+entry that was taken out of service, grew too old or lost a passage is validated in the memory first. An answer that exists
 already is reported and never doubled, so an entry that cannot be compared is not promoted either. The entry stays.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents.effective import effective_config
 from faqs.duplicates import SimilarAnswer, find_similar
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import sync_learned
 from faqs.learning import add_manual_faq, clean_answer, one_line, without_citations
 from faqs.memory.origins import stale_entries
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
+from faqs.recall import REFUSALS
 
 #: Why an entry may wait for staff without anything being wrong with it.
 _UNREAD = (
@@ -39,10 +43,10 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
 
     Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
     """
-    if not _may_be_promoted(entry):
+    if reason := _why_not(entry):
         raise AnswerRejectedError(
             public_message=_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.")
-            % {"reason": _reason(entry)}
+            % {"reason": reason}
         )
     agent = entry.deployment.agent
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
@@ -57,15 +61,18 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
     return Promotion(response=response)
 
 
-def _may_be_promoted(entry: CachedResponse) -> bool:
+def _why_not(entry: CachedResponse) -> str:
+    """What keeps the memory from giving this entry, in words; empty where staff may vouch for it as it is."""
     unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
-    standing = entry.status == EntryStatus.VALID or unread
-    return standing and not stale_entries().filter(pk=entry.pk).exists()
-
-
-def _reason(entry: CachedResponse) -> str:
-    if entry.status_reason and entry.status_reason not in _UNREAD:
-        return str(entry.get_status_reason_display())
-    if entry.status == EntryStatus.OBSOLETE:
+    if entry.status != EntryStatus.VALID and not unread:
+        if entry.status_reason and entry.status_reason not in _UNREAD:
+            return str(entry.get_status_reason_display())
         return str(EntryStatus.OBSOLETE.label)
-    return str(StatusReason.CHUNK_CHANGED.label)
+    if entry.review_on is not None and entry.review_on < timezone.localdate():
+        return str(REFUSALS["review_due"])
+    max_age_days = effective_config(entry.deployment).memory_max_age_days
+    if entry.confirmed_at < timezone.now() - timedelta(days=max_age_days):
+        return str(REFUSALS["expired"])
+    if stale_entries().filter(pk=entry.pk).exists():
+        return str(StatusReason.CHUNK_CHANGED.label)
+    return ""

@@ -35,6 +35,8 @@ from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import prune_expired, set_status
 from faqs.memory.keys import may_answer, normalised_question, question_hash
+from faqs.memory.large import indexed_neighbours
+from faqs.memory.large import is_indexed as is_indexed
 from faqs.memory.origins import STALE, stale_entries
 from faqs.models import (
     CachedResponse,
@@ -129,14 +131,25 @@ def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
     return None if profile is None else profile.memory
 
 
-def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
-    """The best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
+def recall_cached(
+    mark: MemoryMark,
+    lookup: Lookup,
+    *,
+    vector: Vector,
+    recipe: Recipe,
+    indexed: Sequence[int] | None = None,
+) -> Recall:
+    """The best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on.
+
+    `indexed` is what `faqs.memory.large.indexed_neighbours` found, for a memory that is looked up in a collection.
+    """
     nearest = nearest_entries(
         mark,
         vector,
         recipe=recipe,
         limit=settings.MEMORY_MAX_CANDIDATES,
         least=lookup.threshold,
+        indexed=indexed,
     )
     if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
@@ -151,13 +164,32 @@ def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: R
     return Recall(None, tuple(refused), nearest.found[0][1])
 
 
+def neighbours_of_large(
+    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None
+) -> list[int] | None:
+    """The network half of a lookup in a memory that has a collection of its own; `None` for one in an array."""
+    if not is_indexed(mark, recipe):
+        return None
+    return indexed_neighbours(mark, vector, recipe=recipe, least=least)
+
+
 def examine_memory(
     mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, limit: int
 ) -> list[Verdict]:
-    """The nearest entries, above the threshold or not, each with what `recall_cached` would say of it."""
+    """The nearest entries, above the threshold or not, each with what `recall_cached` would say of it.
+
+    Asks the collection of a large memory itself, so it waits for the network: not for a turn.
+    """
     if lookup.writes:
         raise ValueError("An examination writes nothing.")
-    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=None)
+    nearest = nearest_entries(
+        mark,
+        vector,
+        recipe=recipe,
+        limit=limit,
+        least=None,
+        indexed=neighbours_of_large(mark, vector, recipe=recipe, least=None),
+    )
     verdicts = []
     for held, score in nearest.found:
         if score < lookup.threshold:

@@ -38,6 +38,8 @@ class Serving:
     reasons: tuple[str, ...] = ()
     explanation: str = ""
     verified: bool = False
+    #: The verifier was asked: one call of a model, whatever came of it.
+    consulted: bool = False
 
     @property
     def served(self) -> bool:
@@ -63,10 +65,13 @@ def would_serve(
     agreement = compare_questions(stored, asked)
     if agreement.agrees:
         return Serving(Outcome.SERVED, score)
-    if (
-        verifier is not None
-        and agreement.is_open_to_verification
-        and verifier.confirms(stored, asked)
-    ):
-        return Serving(Outcome.SERVED, score, verified=True)
-    return Serving(Outcome.SECOND_KEY_REFUSED, score, agreement.reasons(), agreement.explain())
+    consulted = verifier is not None and agreement.is_open_to_verification
+    if consulted and verifier is not None and verifier.confirms(stored, asked):
+        return Serving(Outcome.SERVED, score, verified=True, consulted=True)
+    return Serving(
+        Outcome.SECOND_KEY_REFUSED,
+        score,
+        agreement.reasons(),
+        agreement.explain(),
+        consulted=consulted,
+    )

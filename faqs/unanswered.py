@@ -24,8 +24,9 @@ from agents.effective import EffectiveConfig
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from faqs.agreement import compare_questions
-from faqs.indexing import recipe_digest, sync_learned
+from faqs.indexing import sync_learned
 from faqs.learning import draft_faq, one_line, other_phrasings, set_status
+from faqs.memory.keys import recipe_key
 from faqs.models import (
     GroupStatus,
     LearnedResponse,
@@ -98,7 +99,7 @@ def keep_unanswered(unanswered: Unanswered, *, turn_id: uuid.UUID) -> None:
             "question": masked(unanswered.question),
             "reason": unanswered.reason,
             "score": unanswered.score,
-            "recipe": recipe_digest(unanswered.recipe),
+            "recipe": recipe_key(unanswered.recipe),
             "vector": np.asarray(unanswered.vector, dtype="<f4").tobytes(),
         },
     )
@@ -154,28 +155,31 @@ def group_questions() -> int:
     """Give questions that have none their group, at most `GROUP_BATCH` of each agent; returns how many."""
     waiting = UnansweredQuestion.objects.filter(group=None).order_by()
     agents = list(waiting.values_list("agent", flat=True).distinct())
-    return sum(_group_agent(agent_id) for agent_id in agents)
+    if not agents:
+        return 0
+    # The embedder may have to be loaded: before the transactions.
+    least = same_meaning_threshold()
+    return sum(_group_agent(agent_id, least) for agent_id in agents)
 
 
-def _group_agent(agent_id: int) -> int:
+def _group_agent(agent_id: int, least: float) -> int:
     with transaction.atomic():
         # One at a time for an agent: two would each make the group that the other one made.
         Agent.objects.select_for_update().get(pk=agent_id)
         waiting = UnansweredQuestion.objects.filter(agent=agent_id, group=None)
         batch = list(waiting.order_by("asked_at", "pk")[:GROUP_BATCH])
         for recipe in sorted({row.recipe for row in batch}):
-            _group_rows(agent_id, recipe, [row for row in batch if row.recipe == recipe])
+            _group_rows(agent_id, recipe, [row for row in batch if row.recipe == recipe], least)
     return len(batch)
 
 
-def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion]) -> None:
+def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion], least: float) -> None:
     """Leader clustering: a question joins the nearest first question of a group, or begins one."""
     groups = list(QuestionGroup.objects.filter(agent=agent_id, recipe=recipe)[:MAX_GROUPS])
     vectors = [_vector(row.vector) for row in rows]
     leaders = np.empty((len(groups) + len(rows), len(vectors[0])), dtype=np.float32)
     for place, group in enumerate(groups):
         leaders[place] = _vector(group.vector)
-    least = same_meaning_threshold()
     reopened, begun = set(), []
     for row, vector in zip(rows, vectors, strict=True):
         scores = leaders[: len(groups)] @ vector
@@ -238,6 +242,8 @@ def draft_from_group(
     """A draft of a validated answer for a group, made once; the nearest passage is its first text."""
     if group.response is not None:
         return group.response
+    # The search waits for the embedder and the store: before the transaction, which holds the group's row.
+    nearest = _nearest_text(group)
     longest = settings.QA_MAX_QUESTION_CHARACTERS
     texts = [
         text
@@ -245,11 +251,14 @@ def draft_from_group(
         if len(text) <= longest and _may_share_answer(group.question, text)
     ]
     with transaction.atomic():
+        stored = QuestionGroup.objects.select_for_update().get(pk=group.pk)
+        if stored.response is not None:
+            return stored.response
         response = draft_faq(
             agent=group.agent,
             question=group.question[:longest],
             phrasings=other_phrasings(group.question, texts)[: settings.FAQ_MAX_PHRASINGS],
-            answer=_nearest_text(group),
+            answer=nearest,
             reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
             owner=owner,
         )

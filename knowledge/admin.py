@@ -5,6 +5,7 @@ Passages are edited beside what their document says; indexations are only looked
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -42,9 +43,10 @@ from knowledge.calibrated import load_calibrations
 from knowledge.calibration import Rate, threshold_profile
 from knowledge.editing import document_text, edit_chunk
 from knowledge.embeddings.base import embedder
-from knowledge.forms import ChunkForm, DocumentForm
+from knowledge.forms import ChunkForm, DocumentForm, WebSourceForm
 from knowledge.indexing.documents import store_document
-from knowledge.indexing.jobs import enqueue_documents, enqueue_sync
+from knowledge.indexing.jobs import enqueue_documents, enqueue_refresh, enqueue_sync
+from knowledge.indexing.refresh import next_reading
 from knowledge.models import (
     BuildStatus,
     Category,
@@ -53,10 +55,13 @@ from knowledge.models import (
     DocumentStatus,
     IndexBuild,
     OverlapKind,
+    PageState,
     PairVerdict,
     QuestionOverlap,
     ThresholdCalibration,
     UnitsOrigin,
+    WebPage,
+    WebSource,
 )
 
 #: How often the page of an indexation that is not over asks again.
@@ -139,8 +144,17 @@ class DocumentAdmin(StaffAdmin):
         "passages",
         "indexed_at",
     )
-    list_filter = ("status", "agent", "category", "source_type", "language")
-    list_select_related = ("agent", "category")
+    list_filter = (
+        "status",
+        "enabled",
+        "page__state",
+        "agent",
+        "category",
+        "source_type",
+        "language",
+        ("page__source", AutocompleteSelectFilter),
+    )
+    list_select_related = ("agent", "category", "page")
     search_fields = ("name", "title")
     ordering = ("name",)
     actions = ("index_again",)
@@ -152,6 +166,9 @@ class DocumentAdmin(StaffAdmin):
         "language_name",
         "state",
         "passages",
+        "page_link",
+        "page_source",
+        "page_checked",
         "file_link",
         "created_at",
         "indexed_at",
@@ -171,9 +188,10 @@ class DocumentAdmin(StaffAdmin):
                 )
             },
         ),
-        (_("Modifier"), {"fields": ("category", "replacement")}),
+        (_("Modifier"), {"fields": ("category", "enabled", "replacement")}),
         (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
     )
+    page_fieldset = (_("Page du web"), {"fields": ("page_link", "page_source", "page_checked")})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         documents: QuerySet[Document] = super().get_queryset(request)
@@ -183,11 +201,15 @@ class DocumentAdmin(StaffAdmin):
         )
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Who may only look has no file to choose."""
-        if self.has_change_permission(request, obj):
-            return self.fieldsets
-        shown = (_("Catégorie"), {"fields": ("category",)})
-        return (self.fieldsets[0], shown, self.fieldsets[2])
+        """Who may only look has no file to choose, and a page is replaced by its next reading alone."""
+        first, edited, last = self.fieldsets
+        if not self.has_change_permission(request, obj):
+            edited = (_("Réglages"), {"fields": ("category", "enabled")})
+        elif isinstance(obj, Document) and obj.url:
+            edited = (_("Modifier"), {"fields": ("category", "enabled")})
+        if isinstance(obj, Document) and obj.url:
+            return (first, edited, self.page_fieldset, last)
+        return (first, edited, last)
 
     def get_urls(self) -> list[URLPattern]:
         download = path(
@@ -209,6 +231,8 @@ class DocumentAdmin(StaffAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         file = form.cleaned_data.get("replacement")
+        if "enabled" in form.changed_data:
+            self.message_user(request, _("L’index suit dans quelques instants."))
         if file is not None:
             store_document(agent=obj.agent, name=obj.name, data=file.read(), category=obj.category)
         if file is not None or "category" in form.changed_data:
@@ -237,9 +261,33 @@ class DocumentAdmin(StaffAdmin):
         label = badge(
             document.get_status_display(), _DOCUMENT_TONES.get(document.status, "neutral")
         )
-        if not document.error:
-            return label
-        return stacked(label, document.error)
+        page = _page_of(document)
+        if page is not None and page.state not in (PageState.WAITING, PageState.PRESENT):
+            tone: Tone = "warning" if document.enabled else "bad"
+            label = format_html("{} {}", label, badge(page.get_state_display(), tone))
+        if not document.enabled:
+            label = format_html("{} {}", label, badge(_("Désactivé"), "warning"))
+        reason = document.error or (page.error if page is not None else "")
+        return stacked(label, reason) if reason else label
+
+    @admin.display(description=_("adresse"))
+    def page_link(self, document: Document) -> SafeString:
+        return format_html(
+            '<a href="{0}" class="text-link underline" target="_blank" rel="noopener noreferrer nofollow">{0}</a>',
+            document.url,
+        )
+
+    @admin.display(description=_("suivie par"))
+    def page_source(self, document: Document) -> str:
+        page = _page_of(document)
+        return change_link(page.source if page is not None else None)
+
+    @admin.display(description=_("lue le"))
+    def page_checked(self, document: Document) -> str:
+        page = _page_of(document)
+        if page is None or page.checked_at is None:
+            return "–"
+        return formats.date_format(timezone.localtime(page.checked_at), "SHORT_DATETIME_FORMAT")
 
     @admin.display(description=_("langue"), ordering="language", empty_value="–")
     def language_name(self, document: Document) -> str:
@@ -266,6 +314,101 @@ class DocumentAdmin(StaffAdmin):
         if not document.file:
             return "–"
         return link(reverse("admin:knowledge_document_file", args=[document.pk]), _("Télécharger"))
+
+
+def _page_of(document: Document) -> WebPage | None:
+    return getattr(document, "page", None)
+
+
+@admin.register(WebSource)
+class WebSourceAdmin(StaffAdmin):
+    """Addresses of the web. Saving one reads it; its pages are documents, which stay when the address is deleted."""
+
+    form = WebSourceForm
+    list_display = ("url", "state", "agent", "kind", "pages", "checked_at", "due_at")
+    list_filter = ("kind", "is_active", "agent", "category")
+    list_select_related = ("agent",)
+    search_fields = ("url",)
+    ordering = ("url",)
+    autocomplete_fields = ("agent", "category")
+    actions = ("read_again",)
+    readonly_fields = ("state", "pages", "checked_at", "due_at", "readings")
+    fieldsets = (
+        (None, {"fields": ("agent", "url", "kind", "category", "refresh_hours", "is_active")}),
+        (_("Lectures"), {"fields": ("state", "pages", "checked_at", "due_at", "readings")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[WebSource]:
+        sources: QuerySet[WebSource] = super().get_queryset(request)
+        lost = Q(pages__state__in=(PageState.GONE, PageState.LEFT, PageState.FAILED))
+        return sources.annotate(page_count=Count("pages"), lost_count=Count("pages", filter=lost))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return self.fieldsets if obj is not None else self.fieldsets[:1]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """What an address is, and whose, is said once."""
+        return (*self.readonly_fields, "agent", "url", "kind") if obj else self.readonly_fields
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.due_at = next_reading(obj) if change else None
+        super().save_model(request, obj, form, change)
+        if not change and obj.is_active:
+            self._read(request, [obj])
+
+    @admin.action(description=_("Relire maintenant"), permissions=["change"])
+    def read_again(self, request: HttpRequest, queryset: QuerySet[WebSource]) -> None:
+        self._read(request, queryset)
+
+    def _read(self, request: HttpRequest, sources: Iterable[WebSource]) -> None:
+        for source in sources:
+            build = enqueue_refresh(source)
+            text = _("%(url)s va être lue.") % {"url": source.url}
+            self.message_user(request, format_html("{} {}", text, _follow(build)))
+
+    @admin.display(description=_("état"), ordering="error")
+    def state(self, source: WebSource) -> SafeString:
+        if source.error:
+            return stacked(badge(_("En échec"), "bad"), source.error)
+        if not source.is_active:
+            return badge(_("Non suivie"))
+        if source.checked_at is None:
+            return badge(_("Pas encore lue"), "busy")
+        return badge(_("Lue"), "good")
+
+    @admin.display(description=_("pages"), ordering="page_count")
+    def pages(self, source: Any) -> str:
+        address = admin_url(Document, "changelist", page__source__id__exact=source.pk)
+        counted = count_link(source.page_count, address)
+        if not source.lost_count:
+            return counted
+        lost = ngettext(
+            "dont %(count)d disparue, sortie ou non lue",
+            "dont %(count)d disparues, sorties ou non lues",
+            source.lost_count,
+        ) % {"count": source.lost_count}
+        states = ",".join((PageState.GONE, PageState.LEFT, PageState.FAILED))
+        return stacked(counted, link(f"{address}&page__state__in={states}", lost))
+
+    @admin.display(description=_("dernières lectures"))
+    def readings(self, source: WebSource) -> str:
+        builds = source.builds.order_by("-pk")[:5]
+        rows = [
+            (
+                change_link(
+                    build,
+                    formats.date_format(
+                        timezone.localtime(build.created_at), "SHORT_DATETIME_FORMAT"
+                    ),
+                ),
+                build.get_status_display(),
+            )
+            for build in builds
+        ]
+        if not rows:
+            return "–"
+        items = format_html_join("", "<li>{} : {}</li>", rows)
+        return format_html('<ul class="rp-text">{}</ul>', items)
 
 
 class EditedFilter(admin.SimpleListFilter):
@@ -572,7 +715,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     change_form_template = "admin/knowledge/indexbuild/change_form.html"
     list_display = ("title", "agent", "state", "progress", "created_at")
     list_filter = ("status", "kind", "agent", "method")
-    list_select_related = ("agent",)
+    list_select_related = ("agent", "source")
     search_fields = ("agent__name", "agent__slug", "generation", "error")
     ordering = ("-created_at",)
     actions = ("retry",)
@@ -700,6 +843,8 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     def title(self, build: IndexBuild) -> str:
         if build.method:
             return f"{build.get_kind_display()} · {build.get_method_display()}"
+        if build.source is not None:
+            return f"{build.get_kind_display()} · {build.source}"
         count = len(build.document_ids)
         return ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
 
@@ -774,6 +919,9 @@ _REPORT_LABELS = {
     "completion_tokens": _("tokens écrits par le modèle"),
     "rejected": _("questions écartées"),
     "waiting": _("en attente de questions"),
+    "pages": _("pages lues"),
+    "unchanged": _("pages inchangées"),
+    "gone": _("pages disparues"),
     "seconds": _("secondes"),
 }
 

@@ -55,3 +55,18 @@ class UnreadableDocumentError(KnowledgeError):
 
     code = "unreadable_document"
     default_message = _("Ce document est illisible.")
+
+
+class PageRefusedError(KnowledgeError):
+    """An address that may not be fetched, or a page that its server refuses or that is of no use."""
+
+    code = "page_refused"
+    default_message = _("Cette adresse ne peut pas être lue.")
+
+
+class PageUnavailableError(KnowledgeError):
+    """A page whose server is down, slow or overloaded."""
+
+    code = "page_unavailable"
+    retryable = True
+    default_message = _("Ce site ne répond pas pour le moment.")

@@ -23,7 +23,9 @@ from unfold.widgets import (
 
 from agents.models import Agent, Deployment
 from knowledge.chunking import KnowledgeUnit
-from knowledge.models import Category, Chunk, Document
+from knowledge.exceptions import PageRefusedError
+from knowledge.fetching.addresses import looks_like_sitemap, normal_address
+from knowledge.models import Category, Chunk, Document, SourceKind, WebSource
 
 
 class SeveralFilesInput(forms.FileInput):
@@ -85,13 +87,49 @@ class DocumentForm(forms.ModelForm[Document]):
 
     class Meta:
         model = Document
-        fields = ("category",)
+        fields = ("category", "enabled")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.url:
+            # The next reading would put the page back in its place.
+            del self.fields["replacement"]
 
     def clean_replacement(self) -> "UploadedFile[bytes] | None":
         file: UploadedFile[bytes] | None = self.cleaned_data["replacement"]
         if file is not None and (reason := refusal_of(file)):
             raise forms.ValidationError(reason)
         return file
+
+
+class WebSourceForm(forms.ModelForm[WebSource]):
+    """An address to follow; what it is may be left to its name and to what it holds."""
+
+    kind = forms.ChoiceField(
+        label=_("Nature"),
+        required=False,
+        choices=[("", _("La reconnaître")), *SourceKind.choices],
+        widget=UnfoldAdminSelectWidget,
+    )
+
+    class Meta:
+        model = WebSource
+        fields = ("agent", "url", "kind", "category", "refresh_hours", "is_active")
+
+    def clean_url(self) -> str:
+        try:
+            return normal_address(self.cleaned_data["url"])
+        except PageRefusedError as error:
+            raise forms.ValidationError(
+                _("Une adresse complète est attendue, sans nom d’utilisateur : https://…")
+            ) from error
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("kind") and cleaned.get("url"):
+            is_sitemap = looks_like_sitemap(cleaned["url"])
+            cleaned["kind"] = SourceKind.SITEMAP if is_sitemap else SourceKind.PAGE
+        return cleaned
 
 
 class UnitsWidget(forms.Widget):

@@ -7,9 +7,11 @@ in a chunk is kept beside what the document says (`source`), so that both can be
 
 import uuid
 from datetime import timedelta
+from pathlib import PurePath
 from typing import ClassVar, Self
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -53,8 +55,56 @@ def _document_path(document: "Document", filename: str) -> str:
     return f"{document.uuid.hex[:2]}/{document.uuid.hex}.{suffix[:10]}"
 
 
+class SourceKind(models.TextChoices):
+    PAGE = "page", _("Une page")
+    SITEMAP = "sitemap", _("Un plan de site (sitemap)")
+
+
+class WebSource(models.Model):
+    """An address that staff gave: a page, or a sitemap with its pages. It is read again at its interval.
+
+    `due_at` is when; empty, never. A refresh is an `IndexBuild`, whose row is also the lock of its source.
+    """
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="web_sources", verbose_name=_("agent")
+    )
+    url = models.CharField(_("adresse"), max_length=500)
+    kind = models.CharField(
+        _("nature"), max_length=20, choices=SourceKind.choices, default=SourceKind.PAGE
+    )
+    category = models.ForeignKey(
+        Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
+    )
+    refresh_hours = models.PositiveIntegerField(
+        _("relire toutes les (heures)"),
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(8_760)],
+        help_text=_("Vide : le réglage de l’agent ou du site. 0 : jamais."),
+    )
+    is_active = models.BooleanField(_("suivie"), default=True)
+    error = models.TextField(_("raison de l’échec"), blank=True, default="", editable=False)
+    checked_at = models.DateTimeField(_("lue le"), null=True, blank=True, editable=False)
+    due_at = models.DateTimeField(_("prochaine lecture"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("ajoutée le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("adresse du web")
+        verbose_name_plural = _("adresses du web")
+        ordering: ClassVar = ["url"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["agent", "url"], name="web_source_once_per_agent")
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+
 class Document(models.Model):
-    """One file given by staff. `name` (its path inside what was added) identifies it within its agent."""
+    """One file given by staff, or one page of the web. `name` identifies it within its agent: the path inside what was
+    added, or the page's address.
+    """
 
     agent = models.ForeignKey(
         Agent, on_delete=models.CASCADE, related_name="documents", verbose_name=_("agent")
@@ -79,6 +129,11 @@ class Document(models.Model):
         default=DocumentStatus.PENDING,
     )
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
+    enabled = models.BooleanField(
+        _("actif"),
+        default=True,
+        help_text=_("Les passages d’un document désactivé ne servent plus à répondre."),
+    )
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
     #: By indexing method, the fingerprint of the rows that the points were made of.
@@ -94,6 +149,63 @@ class Document(models.Model):
 
     def __str__(self) -> str:
         return self.title or self.name
+
+    @property
+    def url(self) -> str:
+        """Where its page is, else an empty string."""
+        return page_address(self.name)
+
+    @property
+    def file_name(self) -> str:
+        """The name that its file is read under. An address may say nothing of its format; the file as it was stored does."""
+        suffix = PurePath(self.file.name or "").suffix
+        if not self.url or self.name.lower().endswith(suffix):
+            return self.name
+        return f"{self.name.rstrip('/')}{suffix}"
+
+
+def page_address(name: str) -> str:
+    """The address in a document's name, if it is one: files are never named like that."""
+    return name if name.startswith(("http://", "https://")) else ""
+
+
+class PageState(models.TextChoices):
+    """How a page was found when it was last looked for."""
+
+    WAITING = "waiting", _("Pas encore lue")
+    PRESENT = "present", _("En ligne")
+    FAILED = "failed", _("Non lue la dernière fois")
+    GONE = "gone", _("Disparue")
+    LEFT = "left", _("Sortie du plan du site")
+
+
+class WebPage(models.Model):
+    """What is known of a document's page: whose it is, how it was last found, and its marks for a conditional GET."""
+
+    document = models.OneToOneField(
+        Document, on_delete=models.CASCADE, primary_key=True, related_name="page"
+    )
+    source = models.ForeignKey(
+        WebSource, null=True, on_delete=models.SET_NULL, related_name="pages"
+    )
+    state = models.CharField(
+        _("page"), max_length=20, choices=PageState.choices, default=PageState.WAITING
+    )
+    error = models.TextField(blank=True, default="")
+    etag = models.CharField(max_length=200, blank=True, default="")
+    last_modified = models.CharField(max_length=100, blank=True, default="")
+    checked_at = models.DateTimeField(_("lue le"), null=True, blank=True)
+    #: Checks in a row that did not find it.
+    times_gone = models.PositiveIntegerField(default=0)
+    #: Whether the refresh disabled the document, and so enables it when the page is back.
+    switched_off = models.BooleanField(default=False)
+
+    class Meta:
+        verbose_name = _("page du web")
+        verbose_name_plural = _("pages du web")
+
+    def __str__(self) -> str:
+        return str(self.document)
 
 
 class UnitsOrigin(models.TextChoices):
@@ -120,7 +232,7 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
 
     def served(self) -> Self:
         """Chunks that have points and may answer."""
-        return self.filter(enabled=True)
+        return self.filter(enabled=True, document__enabled=True)
 
 
 class Chunk(models.Model):
@@ -243,11 +355,13 @@ class BuildKind(models.TextChoices):
     DOCUMENTS = "documents", _("Documents")
     REBUILD = "rebuild", _("Reconstruction")
     SYNC = "sync", _("Mise à jour")
+    REFRESH = "refresh", _("Relecture du web")
 
 
 class BuildPhase(models.TextChoices):
     """What a build is doing, and what its progress counts."""
 
+    FETCHING = "fetching", _("Pages du web")
     READING = "reading", _("Lecture des documents")
     QUESTIONS = "questions", _("Questions écrites par le modèle")
     VECTORS = "vectors", _("Points")
@@ -298,6 +412,14 @@ class IndexBuild(models.Model):
         _("méthode"), max_length=20, choices=IndexingMethod.choices, blank=True, default=""
     )
     document_ids = models.JSONField(default=list, blank=True)
+    source = models.ForeignKey(
+        WebSource,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="builds",
+        verbose_name=_("adresse du web"),
+    )
     status = models.CharField(
         _("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED
     )
@@ -340,6 +462,11 @@ class IndexBuild(models.Model):
                 fields=["agent"],
                 condition=Q(kind="sync", status="queued"),
                 name="one_waiting_update_per_agent",
+            ),
+            models.UniqueConstraint(
+                fields=["source"],
+                condition=Q(kind="refresh", status__in=["queued", "running"]),
+                name="one_refresh_at_a_time",
             ),
         ]
 

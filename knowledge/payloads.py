@@ -51,6 +51,8 @@ class Passage:
     is_faq: bool = False
     learned_id: int | None = None
     is_courtesy: bool = False
+    #: Where its document's page is; known once the passage is confirmed, empty for a file.
+    url: str = ""
 
     @property
     def relevance(self) -> float:

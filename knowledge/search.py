@@ -14,14 +14,16 @@ question's text, the relevance is the cosine.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
-from knowledge.models import Chunk, UnitsOrigin
+from knowledge.models import Chunk, Document, UnitsOrigin, page_address
 from knowledge.payloads import Passage as Passage
 from knowledge.payloads import PointType, passage_from_hit, searched_filter
 from knowledge.vectors.base import Together, vector_store
@@ -228,7 +230,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
 
     Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
     """
-    by_id, by_rank = _existing_chunks(result.hits, agent_id)
+    by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     standing = {
         passage.point_id: passage
@@ -244,28 +246,55 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
         if hit.document_id is None:
             kept.append(hit)
         elif chunk_id in by_id:
-            kept.append(replace(hit, chunk_id=chunk_id, has_questions=by_id[chunk_id]))
+            kept.append(
+                replace(
+                    hit,
+                    chunk_id=chunk_id,
+                    has_questions=by_id[chunk_id],
+                    url=addresses[chunk_id],
+                )
+            )
     return SearchResult(hits=tuple(kept))
+
+
+def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
+    return chunks.order_by().values_list(
+        "pk", "document_id", "index", "units_origin", "document__name"
+    )
+
+
+_SERVED_CHUNKS = PreparedSelectIn(
+    parameter(Chunk, "id"),
+    lambda keys: _chunk_rows(
+        Chunk.objects.served().filter(
+            pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id")
+        )
+    ),
+)
 
 
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
-) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), in one query."""
+) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, str]]:
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are.
+
+    One query of each.
+    """
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
-    named = Q(pk__in=ids)
+    rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
     if legacy:
-        named |= Q(
-            document__in={hit.document_id for hit in legacy},
-            index__in={hit.chunk_index for hit in legacy},
+        rows += _chunk_rows(
+            Chunk.objects.served().filter(
+                document__in={hit.document_id for hit in legacy},
+                index__in={hit.chunk_index for hit in legacy},
+                document__agent_id=agent_id,
+            )
         )
-    rows = list(
-        Chunk.objects.served()
-        .filter(named, document__agent_id=agent_id)
-        .values_list("pk", "document_id", "index", "units_origin")
-    )
     has_questions: dict[int | None, bool] = {
-        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin in rows
+        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, _ in rows
     }
-    return has_questions, {(document, rank): pk for pk, document, rank, _ in rows}
+    by_rank: dict[tuple[int | None, int | None], int] = {
+        (document, rank): pk for pk, document, rank, *_ in rows
+    }
+    return has_questions, by_rank, {pk: page_address(name) for pk, *_, name in rows}

@@ -25,8 +25,8 @@ from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agen
 
 logger = logging.getLogger(__name__)
 
-#: Fields of a document that its points carry.
-_CARRIED = frozenset({"title", "category", "agent"})
+#: Fields of a document that its points carry, or that decide whether it has any.
+_CARRIED = frozenset({"title", "category", "agent", "enabled"})
 
 
 @receiver(pre_delete, sender=Chunk)

@@ -22,7 +22,7 @@ from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
-from faqs.recall import Lookup, Recall, recall_cached, stored_mark
+from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.documents import index_documents, store_document
@@ -190,7 +190,8 @@ def recall(deployment: Deployment, question: str, **overrides: Any) -> Recall:
         return Recall()
     lookup = Lookup(**{"question": question, "threshold": 0.7, "max_age_days": 180, **overrides})
     vector = model.embed_one(question, purpose=Purpose.QUERY)
-    return recall_cached(mark, lookup, vector=vector, recipe=model.recipe)
+    indexed = neighbours_of_large(mark, vector, recipe=model.recipe, least=lookup.threshold)
+    return recall_cached(mark, lookup, vector=vector, recipe=model.recipe, indexed=indexed)
 
 
 def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:

@@ -125,6 +125,9 @@ class ToolExampleInline(TabularInline):
     model = ToolExample
     extra = 1
     fields = ("text",)
+    verbose_name_plural = _(
+        "Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"
+    )
 
 
 @admin.register(ToolOverride)
@@ -294,11 +297,17 @@ class ToolOverrideAdmin(StaffAdmin):
     @admin.display(description=_("usage"))
     def usage_figures(self, tool: Any) -> str:
         usage: ToolUsage = tool.usage
-        return gettext("Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs.") % {
+        figures = gettext(
+            "Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs."
+        ) % {
             "selected": usage.selected,
             "called": usage.called,
             "failed": usage.failed,
         }
+        explained = gettext(
+            "Seuls les modes « local » et « externe » comptent ce qu’ils proposent : le mode « direct » propose tout."
+        )
+        return f"{figures} {explained}"
 
     @admin.display(description=_("description du code"))
     def code_text(self, tool: Any) -> SafeString | str:

@@ -4,20 +4,25 @@ What staff wrote replaces what code or a server says, in every mode. The wall of
 `execution`: a user who lacks one of a tool's tags is never shown it and never runs it.
 
 Each process keeps a snapshot and compares its token with the database's at every reading (one query), so a change in
-the admin applies to the next question everywhere. The verbs here read the database and must be called across its bridge.
+the admin applies to the next question everywhere. What a question is offered (`tools_at_hand`) may be
+`CONFIG_CACHE_SECONDS` old, but never older than a change that this process made itself; the wall before execution
+(`permitted_now`) always asks. The verbs here read the database and must be called across its bridge.
 """
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 
 from tools_registry.models import CatalogueState, ToolOverride
-from tools_registry.ranking import Lexicon, Positions, Ranking
+from tools_registry.ranking import Lexicon, Positions, Ranking, Scorer
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
 
@@ -26,8 +31,21 @@ logger = logging.getLogger(__name__)
 #: Given to everyone who is signed in, and to staff, beside the names of their groups.
 SIGNED_IN_TAG = "signed_in"
 STAFF_TAG = "staff"
-#: Distinct sets of rights whose lists a process keeps.
+#: Distinct sets of rights, and users, whose lists a process keeps.
 _KEPT_LISTS = 256
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the tools of a list stand in a ranking: `scorer` scores them alone and in order where `positions` is none,
+    else everything that is ranked, of which they are at `positions`."""
+
+    ranking: Ranking
+    scorer: Scorer
+    positions: Positions | None
+    specs: Sequence[ToolSpec]
 
 
 class ToolList(tuple[ToolSpec, ...]):
@@ -40,7 +58,7 @@ class ToolList(tuple[ToolSpec, ...]):
     tokens: tuple[str, str]
     resident: tuple[ToolSpec, ...]
     positions: Mapping[str, int]
-    placed: tuple[Ranking, Positions | None, Sequence[ToolSpec]] | None
+    placed: Placed | None
     lexicon: Lexicon | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
@@ -99,6 +117,8 @@ class _Snapshot:
 
 _lock = threading.Lock()
 _current: _Snapshot | None = None
+#: When something was read, and what was read.
+_remembered: dict[object, tuple[float, Any]] = {}
 
 
 def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolList:
@@ -106,13 +126,47 @@ def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolL
     return _snapshot().permitted(user_tags, agent_id)
 
 
+def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
+    """The tools that a user may use with this agent, as they were `CONFIG_CACHE_SECONDS` ago at most.
+
+    A burst of questions reads the catalogue once, and the rights of each user once; a visitor has none to be read.
+    """
+
+    def read() -> ToolList:
+        catalogue = _recent(("catalogue", registry.version), _snapshot)
+        return catalogue.permitted(tags_of(user_id), agent_id)
+
+    return _recent(("tools", user_id, agent_id, registry.version), read)
+
+
+def forget_recent() -> None:
+    """Have every question from now on read again what was changed."""
+    global _remembered
+    # Another dictionary, so that what is being read meanwhile is kept in the one that is gone.
+    _remembered = {}
+
+
+def _recent(key: object, read: Callable[[], T]) -> T:
+    now, remembered = time.monotonic(), _remembered
+    found = remembered.get(key)
+    if found is None or now - found[0] >= settings.CONFIG_CACHE_SECONDS:
+        if len(remembered) >= _KEPT_LISTS:
+            remembered.clear()
+        found = remembered[key] = now, read()
+    value: T = found[1]
+    return value
+
+
 def permitted_now(
-    names: Collection[str], *, user_tags: frozenset[str], agent_id: int | None
+    names: Collection[str], *, user_id: int | None, agent_id: int | None
 ) -> frozenset[str]:
-    """Those of `names` that may be used now: the wall, a second time."""
+    """Those of `names` that this user may use now: the wall, a second time.
+
+    The user's groups are read again: a right that was taken away since the question bites within its turn.
+    """
     if not names:
         return frozenset()
-    permitted = available_tools(user_tags=user_tags, agent_id=agent_id)
+    permitted = available_tools(user_tags=tags_of(user_id), agent_id=agent_id)
     return frozenset(name for name in names if permitted.named(name) is not None)
 
 
@@ -143,6 +197,13 @@ def user_tags(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[str]:
         tags.update(*(spec.tags for spec in _snapshot().specs))
     tags.update(Group.objects.filter(user=user.pk).values_list("name", flat=True))
     return frozenset(tags)
+
+
+def tags_of(user_id: int | None) -> frozenset[str]:
+    """`user_tags` of a stored user, as they are now; those of a visitor for `None` and for a user who is gone."""
+    if user_id is None:
+        return frozenset()
+    return user_tags(get_user_model()._default_manager.filter(pk=user_id).first())
 
 
 def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:

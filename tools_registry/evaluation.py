@@ -34,11 +34,11 @@ class SelectionReport:
 
 
 def described_tool(row: Mapping[str, object]) -> ToolSpec:
-    """A tool from its description alone: `name`, `description`, and perhaps `parameters`, `keywords`, `examples`."""
-    parameters = row.get("parameters")
+    """A tool from its description alone: `name`, and perhaps `description`, `parameters`, `keywords`, `examples`."""
+    parameters, description = row.get("parameters"), row.get("description")
     return ToolSpec(
         name=str(row["name"]),
-        description=str(row["description"]),
+        description=description if isinstance(description, str) else "",
         parameters=parameters if isinstance(parameters, dict) else {"type": "object"},
         invoke=_not_installed,
         keywords=_texts(row.get("keywords")),
@@ -89,7 +89,9 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 def _not_installed(_arguments: Arguments, _context: ToolContext) -> object:

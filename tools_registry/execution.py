@@ -1,7 +1,8 @@
 """Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
 
 Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
-with `success=False` that the model reads. The wall of tags is checked again here, against the catalogue as it is now.
+with `success=False` that the model reads. The wall of tags is checked again here, against the catalogue and the user's
+groups as they are now.
 Only `execute_calls` is asynchronous; tools are plain functions, run across the bridge that they declare. A thread cannot
 be stopped: a tool that outlives its timeout goes on unheard, which is why backends bound their own waits and why a tool
 that keeps failing is suspended.
@@ -33,7 +34,7 @@ from tools_registry.exceptions import (
     UnknownToolError,
 )
 from tools_registry.schema import schema_problem
-from tools_registry.tool import Arguments, ToolSpec
+from tools_registry.tool import Arguments, NextStep, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 from tools_registry.usage import record_calls
 
@@ -66,7 +67,6 @@ async def execute_calls(
     calls: Sequence[ToolCall],
     *,
     tools: Sequence[ToolSpec],
-    user_tags: frozenset[str],
     context: ToolContext,
     approved: Collection[str] = (),
 ) -> list[ToolResult]:
@@ -78,7 +78,7 @@ async def execute_calls(
     offered = {spec.name: spec for spec in tools}
     names = {call.name for call in calls if call.name in offered}
     permitted = await in_database(
-        permitted_now, names, user_tags=user_tags, agent_id=context.agent_id
+        permitted_now, names, user_id=context.user_id, agent_id=context.agent_id
     )
     limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
 
@@ -171,6 +171,9 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     try:
         async with asyncio.timeout(seconds):
             value = await bridge(spec.invoke, arguments, context)
+            while isinstance(value, NextStep):
+                bridge = in_database if value.uses_database else in_thread
+                value = await bridge(value.run)
     except TimeoutError as error:
         breaker.failed()
         raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error

@@ -1,5 +1,6 @@
 """Forms of the tools' admin: each text that staff may replace has the code's text beside it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -45,11 +46,8 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         stored = self.instance.extra_tags if isinstance(self.instance.extra_tags, list) else []
-        groups = Group.objects.order_by("name").values_list("name", flat=True)
-        names = dict.fromkeys([*groups, SIGNED_IN_TAG, STAFF_TAG, *map(str, stored)])
         if "extra_tags" in self.fields:
-            field = self.fields["extra_tags"]
-            field.choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+            self.fields["extra_tags"].choices = _tag_choices(stored)  # type: ignore[attr-defined]
             self.initial["extra_tags"] = stored
         if "needs_approval" in self.fields:
             self.fields["needs_approval"].widget.choices = [
@@ -103,7 +101,34 @@ def _code_text(text: str) -> str:
     return gettext("Texte du code : « %(text)s »") % {"text": Truncator(text).chars(_SHOWN)}
 
 
+def _tag_choices(stored: Sequence[object]) -> list[tuple[str, str]]:
+    """The groups, the tags that everyone signed in or of the staff holds, and whatever is stored."""
+    groups = Group.objects.order_by("name").values_list("name", flat=True)
+    names = dict.fromkeys([*groups, SIGNED_IN_TAG, STAFF_TAG, *map(str, stored)])
+    return [(name, name) for name in names]
+
+
 class ToolSourceForm(forms.ModelForm[ToolSource]):
+    """A source; its lists are a line for each host and a box for each group, rather than JSON."""
+
+    allowed_hosts = forms.CharField(
+        label=_("Hôtes permis"),
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
+        help_text=_(
+            "Un par ligne, par exemple « api.exemple.fr » : les serveurs que cette source peut appeler, avec leur port "
+            "s’il n’est pas habituel."
+        ),
+    )
+    tags = forms.MultipleChoiceField(
+        label=_("Droits demandés"),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_(
+            "Il faut faire partie de tous ces groupes pour utiliser ses outils. Aucun : tout le monde."
+        ),
+    )
+
     class Meta:
         model = ToolSource
         fields = (
@@ -120,6 +145,18 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
             "timeout_seconds",
             "is_active",
         )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tags, hosts = self.instance.tags, self.instance.allowed_hosts
+        if "tags" in self.fields:
+            stored = tags if isinstance(tags, list) else []
+            self.fields["tags"].choices = _tag_choices(stored)  # type: ignore[attr-defined]
+            self.initial["tags"] = stored
+        if "allowed_hosts" in self.fields:
+            self.initial["allowed_hosts"] = "\n".join(map(str, hosts or []))
+        if "headers" in self.fields:
+            self.fields["headers"].widget.attrs["rows"] = _ROWS
 
     def clean_headers(self) -> dict[str, str]:
         headers: dict[str, str] = self.cleaned_data["headers"] or {}
@@ -141,10 +178,8 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         return url
 
     def clean_allowed_hosts(self) -> list[str]:
-        return self.cleaned_data["allowed_hosts"] or []
-
-    def clean_tags(self) -> list[str]:
-        return self.cleaned_data["tags"] or []
+        lines: str = self.cleaned_data["allowed_hosts"]
+        return list(dict.fromkeys(lines.split()))
 
 
 class SimulatorForm(forms.Form):

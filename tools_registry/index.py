@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from django.db import transaction
 
 from agents.models import Agent, Deployment, RuntimeSettings, ToolMode
 from agents.transactions import short_write
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, vector_store
-from tools_registry.catalog import ToolList, all_tools, declared_tools
+from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
 from tools_registry.models import CatalogueState, IndexedTool, ToolOverride
 from tools_registry.ranking import TextKind, ToolText, texts_of, tool_vector
 from tools_registry.tool import ToolSpec
@@ -77,6 +78,7 @@ def sync_index(
             )
             IndexedTool.objects.filter(tool_name__in=gone).delete()
             CatalogueState.touch("index")
+            transaction.on_commit(forget_recent)
     report.removed, report.changed = len(gone), [row.tool_name for row in rows]
     if external if external is not None else is_mode_in_use(ToolMode.EXTERNAL):
         report.external = _sync_external(tools, model.recipe)

@@ -6,6 +6,7 @@ word beginnings, divided by the weight of the question's words; it decides betwe
 were measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
 """
 
+import copy
 import math
 import re
 import unicodedata
@@ -48,6 +49,14 @@ LEXICAL_WEIGHT = 0.4
 _QUESTION_WEIGHT = 5.0
 _SATURATION, _LENGTH = 1.2, 0.75
 _STEM = 5
+#: Up to so many cells (16 MB), words by tools stand in a matrix: a row is added in a third of the time of a list.
+_DENSE_CELLS = 4_000_000
+#: What the copies for users who may not use every tool may take of a process's memory.
+_COPIED_BYTES = 64_000_000
+#: From this share of the tools on, all are multiplied and those permitted picked out.
+_WORTH_A_COPY = 0.75
+#: Up to so many best scores are found one after the other, which is faster than a partition.
+_FEW = 16
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -60,10 +69,9 @@ class ToolText:
 
 def texts_of(spec: ToolSpec) -> list[ToolText]:
     """Everything of a tool that is embedded, in a stable order."""
-    texts = [
-        ToolText(TextKind.DESCRIPTION, spec.description),
-        ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords])),
-    ]
+    texts = [ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords]))]
+    if spec.description.strip():
+        texts.insert(0, ToolText(TextKind.DESCRIPTION, spec.description))
     if described := parameter_text(spec):
         texts.append(ToolText(TextKind.PARAMETERS, described))
     texts.extend(
@@ -101,7 +109,7 @@ def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
 
 
 class Lexicon:
-    """BM25 over the tools' words, as posting lists."""
+    """BM25 over the tools' words. A small one is a matrix of words by tools, a large one posting lists."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
         documents = [Counter(_tool_words(spec)) for spec in specs]
@@ -115,14 +123,19 @@ class Lexicon:
                 saturated = count * (_SATURATION + 1) / (count + damping)
                 postings[word].append((position, saturated))
         self._unknown = self._idf(0)
-        self._postings: dict[str, tuple[float, Positions, Weights]] = {}
-        for word, found in postings.items():
-            idf = self._idf(len(found))
-            self._postings[word] = (
-                idf,
+        #: Of each word: its number, and what it weighs.
+        self._words = {
+            word: (number, self._idf(len(found)))
+            for number, (word, found) in enumerate(postings.items())
+        }
+        self._postings: list[tuple[Positions, Weights]] = [
+            (
                 np.array([position for position, _value in found], dtype=np.intp),
-                np.array([idf * value for _position, value in found], dtype=np.float64),
+                np.array([self._words[word][1] * value for _position, value in found]),
             )
+            for word, found in postings.items()
+        ]
+        self._dense = self._as_matrix()
 
     def scores(self, question: str) -> Scores:
         """The lexical part alone."""
@@ -132,62 +145,108 @@ class Lexicon:
 
     def add_to(self, scores: Scores, question: str) -> None:
         """Add the lexical part of each tool's score, in place."""
-        positions, values, weight = [], [], 0.0
+        numbers, weight = [], 0.0
         for word in set(words_of(question)):
-            entry = self._postings.get(word)
+            entry = self._words.get(word)
             if entry is None:
                 weight += self._unknown
             else:
-                weight += entry[0]
-                positions.append(entry[1])
-                values.append(entry[2])
-        if positions:
+                numbers.append(entry[0])
+                weight += entry[1]
+        if not numbers:
+            return
+        factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
+        if self._dense is not None:
+            scores += np.full(len(numbers), factor, np.float32) @ self._dense.take(numbers, 0)
+        else:
+            found = [self._postings[number] for number in numbers]
+            positions, values = zip(*found, strict=True)
             counted = np.bincount(
                 np.concatenate(positions), np.concatenate(values), minlength=self.size
             )
-            factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
             scores += counted * factor
+
+    def restricted(self, positions: Positions) -> "Lexicon":
+        """The same words with the same weights, of the tools at `positions` only, in that order."""
+        other = copy.copy(self)
+        new = np.full(self.size, -1, dtype=np.intp)
+        new[positions] = np.arange(len(positions))
+        other.size = len(positions)
+        other._postings = [
+            (new[old][kept := new[old] >= 0], values[kept]) for old, values in self._postings
+        ]
+        other._dense = other._as_matrix()
+        return other
+
+    def _as_matrix(self) -> Scores | None:
+        if len(self._words) * self.size > _DENSE_CELLS:
+            return None
+        matrix: Scores = np.zeros((len(self._words), self.size), dtype=np.float32)
+        for row, (positions, values) in zip(matrix, self._postings, strict=True):
+            row[positions] = values
+        return matrix
 
     def _idf(self, documents: int) -> float:
         return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))
 
 
-class Ranking:
-    """Tools with their vectors and words, ready to be scored; immutable."""
+class Scorer:
+    """Vectors and words of tools in some order, ready to be scored."""
 
-    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
-        self.names = tuple(spec.name for spec in specs)
-        self.position = {name: position for position, name in enumerate(self.names)}
-        self._matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        self._lexicon = Lexicon(specs)
+    def __init__(self, matrix: Vectors, lexicon: Lexicon) -> None:
+        self.matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+        self.lexicon = lexicon
 
     def scores(self, question_vector: Vectors, question: str) -> Scores:
-        """The score of every tool, in the order of `names`."""
-        scores: Scores = self._matrix @ question_vector
-        self._lexicon.add_to(scores, question)
+        """The score of every tool, in order."""
+        scores: Scores = self.matrix @ question_vector
+        self.lexicon.add_to(scores, question)
         return scores
 
-    def vector(self, name: str) -> Vectors:
-        row: Vectors = self._matrix[self.position[name]]
-        return row
 
-    @property
-    def matrix(self) -> Vectors:
-        return self._matrix
+class Ranking(Scorer):
+    """Tools with their vectors and words; what a user may not use can be left out before anything is computed."""
+
+    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
+        super().__init__(matrix, Lexicon(specs))
+        self.names = tuple(spec.name for spec in specs)
+        self.position = {name: position for position, name in enumerate(self.names)}
+        self._bytes_for_copies = _COPIED_BYTES
+
+    def restricted(self, positions: Positions) -> Scorer | None:
+        """A scorer of the tools at `positions` alone; `None` where it saves little, or enough is kept in copies already.
+
+        Whoever asks keeps it: copies are counted and never given back before the ranking is made anew.
+        """
+        size = len(positions) * self.matrix.itemsize * self.matrix.shape[1]
+        if len(positions) > _WORTH_A_COPY * len(self.names) or size > self._bytes_for_copies:
+            return None
+        self._bytes_for_copies -= size
+        return Scorer(self.matrix[positions], self.lexicon.restricted(positions))
+
+    def vector(self, name: str) -> Vectors:
+        row: Vectors = self.matrix[self.position[name]]
+        return row
 
 
 def best_positions(scores: Scores, limit: int) -> list[int]:
     """The positions of the `limit` highest scores, best first, ties by position."""
     if limit <= 0 or not len(scores):
         return []
+    if limit <= _FEW and limit < len(scores):
+        left, best = scores.copy(), []
+        for _ in range(limit):
+            position = int(left.argmax())
+            best.append(position)
+            left[position] = -np.inf
+        return best
     if limit < len(scores):
         last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
         near = (scores >= last).nonzero()[0].tolist()
     else:
         near = list(range(len(scores)))
-    # Few are left, unless many tie: a sort of Python's is stable, so ties stay in order.
-    best: list[int] = sorted(near, key=(-scores).__getitem__)[:limit]
-    return best
+    # A sort of Python's is stable, so ties stay in order.
+    return sorted(near, key=scores.item, reverse=True)[:limit]
 
 
 def words_of(text: str) -> list[str]:

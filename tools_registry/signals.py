@@ -1,13 +1,18 @@
 """Every change of what the catalogue is made of replaces its token, in the same transaction, and has it indexed after.
 
-Rows are changed by forms, inlines, cascades and bulk deletions, which call no verb; processes notice by the token.
+Rows are changed by forms, inlines, cascades and bulk deletions, which call no verb; processes notice by the token. This
+process forgets at once what it read a moment ago, also when a user's rights change.
 """
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, User
+from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from agents.models import Agent
+from tools_registry.catalog import forget_recent
 from tools_registry.models import (
     CatalogueState,
     RemoteTool,
@@ -20,13 +25,22 @@ from tools_registry.tasks import enqueue_index_after_commit
 
 def _touch(**_kwargs: Any) -> None:
     CatalogueState.touch("catalogue")
+    transaction.on_commit(forget_recent)
     enqueue_index_after_commit()
+
+
+def _forget(**_kwargs: Any) -> None:
+    transaction.on_commit(forget_recent)
 
 
 for _model in (ToolOverride, ToolExample, ToolSource, RemoteTool):
     post_save.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-saved")
     post_delete.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-deleted")
 m2m_changed.connect(_touch, sender=ToolOverride.agents.through, dispatch_uid="tools-agents-changed")
+for _holder in (get_user_model(), Group):
+    post_save.connect(_forget, sender=_holder, dispatch_uid=f"tools-{_holder.__name__}-saved")
+    post_delete.connect(_forget, sender=_holder, dispatch_uid=f"tools-{_holder.__name__}-deleted")
+m2m_changed.connect(_forget, sender=User.groups.through, dispatch_uid="tools-groups-changed")
 
 
 def _retire_tools(instance: Agent, **_kwargs: Any) -> None:

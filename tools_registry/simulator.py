@@ -44,11 +44,12 @@ def simulate_selection(
     """Select for `question` as a turn does, and rank what was not selected too."""
     vector = embedder().embed_one(question, purpose=Purpose.QUERY)
     candidates = available_tools(user_tags=tags, agent_id=agent_id)
+    selector = tool_selector(config.tool_mode)
+    selector.prepare(candidates)
     chosen = select_tools(
         question_vector=vector, question=question, candidates=candidates, config=config
     )
     scores: dict[str, float] = {}
-    selector = tool_selector(config.tool_mode)
     if selector.ranks:
         ranked = selector.rank(
             question_vector=vector, question=question, candidates=candidates, limit=SHOWN

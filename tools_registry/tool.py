@@ -55,7 +55,17 @@ class ToolContext:
     operation_id: str = ""
 
 
-#: Runs a tool with validated arguments; blocks. What it returns must be JSON or a pydantic-serialisable value.
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What a tool returns to go on across the other bridge: what it read from the database is then worked on without a
+    connection being held while the network is waited for, or the reverse. The tool's timeout is for all of its steps."""
+
+    run: Callable[[], object]
+    uses_database: bool = False
+
+
+#: Runs a tool with validated arguments; blocks. What it returns must be JSON, a pydantic-serialisable value, or its
+#: `NextStep`.
 Invoker = Callable[[Arguments, ToolContext], object]
 
 
@@ -141,7 +151,8 @@ def tool(
 ) -> Callable[[F], F]:
     """Register a typed function as a tool; the function itself is returned unchanged.
 
-    `tags` are rights: a user needs all of them. `personal` results depend on who asks, so answers made with them are
+    `tags` are rights: a user needs all of them. `uses_database` is said of a function that reads or writes rows; one that
+    waits for the network as well does each in a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are
     never stored for others. `available` says whether the tool can be offered at all (is it configured?).
     """
 

@@ -2,6 +2,7 @@
 
 import zoneinfo
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from django.conf import settings
@@ -16,12 +17,13 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from pydantic import Field
 
-from agents.effective import effective_config
+from agents.effective import current_config
 from agents.models import Deployment
-from knowledge.embeddings.base import Purpose, embedder
-from knowledge.search import confirm_passages, search
+from knowledge.embeddings.base import Purpose, Vectors, embedder
+from knowledge.search import Passage, SearchResult, confirm_passages, search
+from knowledge.vectors.base import vector_store
 from tools_registry.exceptions import ToolReportedError
-from tools_registry.tool import ToolContext, tool
+from tools_registry.tool import NextStep, ToolContext, tool
 
 #: Characters of a passage that a search gives to the model.
 _PASSAGE_CHARACTERS = 2_000
@@ -42,7 +44,7 @@ def search_knowledge(
     query: Annotated[str, Field(min_length=2, max_length=1_000)],
     context: ToolContext,
     limit: Annotated[int, Field(ge=1, le=10)] = 5,
-) -> list[FoundPassage]:
+) -> NextStep:
     """Search the documents and validated answers of this desk for passages about a subject.
 
     Use it when the passages already given do not answer the question, with other words or about one part of it.
@@ -51,30 +53,46 @@ def search_knowledge(
         query: what to look for, as a question or a few words that stand alone.
         limit: how many passages to return, from 1 to 10.
     """
-    deployments = Deployment.objects.select_related("agent")
-    deployment = deployments.filter(pk=context.deployment_id or 0).first()
-    if deployment is None:
-        raise ToolReportedError("There is no knowledge to search here.")
-    config, model = effective_config(deployment), embedder()
-    found = search(
-        agent_slug=config.agent_slug,
-        method=config.indexing_method,
-        vector=model.embed_one(query, purpose=Purpose.QUERY),
-        recipe=model.recipe,
-        limit=limit,
-        min_score=config.match_threshold,
-    )
-    confirmed = confirm_passages(found, agent_id=config.agent_id)
-    return [
-        FoundPassage(
-            title=passage.title,
-            context=passage.parent_context,
-            question=passage.question,
-            text=passage.content[:_PASSAGE_CHARACTERS],
-            score=round(passage.score, 3),
+    try:
+        config = current_config(context.deployment_id or 0)
+    except Deployment.DoesNotExist as error:
+        raise ToolReportedError("There is no knowledge to search here.") from error
+    model = embedder()
+
+    def nearest(vector: Vectors) -> SearchResult:
+        return search(
+            agent_slug=config.agent_slug,
+            method=config.indexing_method,
+            vector=vector,
+            recipe=model.recipe,
+            limit=limit,
+            question=query,
+            min_score=config.match_threshold,
         )
-        for passage in confirmed.passages(limit)
-    ]
+
+    def confirmed(found: SearchResult) -> list[FoundPassage]:
+        # A greeting that staff wrote an answer to is no knowledge.
+        hits = confirm_passages(found, agent_id=config.agent_id).passages(limit)
+        return [_shown(passage) for passage in hits if not passage.is_courtesy]
+
+    def embedded() -> NextStep:
+        vector = model.embed_one(query, purpose=Purpose.QUERY)
+        if vector_store().uses_database:
+            return NextStep(lambda: confirmed(nearest(vector)), uses_database=True)
+        found = nearest(vector)
+        return NextStep(lambda: confirmed(found), uses_database=True)
+
+    return NextStep(embedded)
+
+
+def _shown(passage: Passage) -> FoundPassage:
+    return FoundPassage(
+        title=passage.title,
+        context=passage.parent_context,
+        question=passage.question,
+        text=passage.content[:_PASSAGE_CHARACTERS],
+        score=round(passage.score, 3),
+    )
 
 
 @tool(keywords=("heure", "jour", "aujourd'hui", "date"))
@@ -110,7 +128,7 @@ def hand_over_to_a_person(
     summary: Annotated[str, Field(min_length=10, max_length=4_000)],
     context: ToolContext,
     contact: Annotated[str, Field(max_length=254)] = "",
-) -> dict[str, bool]:
+) -> NextStep:
     """Hand this conversation over to a person of the team, by e-mail, when the desk cannot help or the user asks for it.
 
     Args:
@@ -125,6 +143,10 @@ def hand_over_to_a_person(
         validate_email(address)
     except ValidationError as error:
         raise ToolReportedError(f"{address!r} is not an e-mail address.") from error
+    return NextStep(partial(_send_handover, summary, address, context))
+
+
+def _send_handover(summary: str, address: str, context: ToolContext) -> dict[str, bool]:
     _require_room(context)
     with translation.override(settings.LANGUAGE_CODE):
         message = EmailMessage(

@@ -83,6 +83,7 @@ class OpenAILanguageModel(LanguageModel):
         read_timeout: float = 60.0,
         max_retries: int = 2,
         max_connections: int = 600,
+        pause_per_stream: float = 0.0,
     ) -> None:
         """`read_timeout` bounds the wait for the first token and between two tokens, in seconds."""
         self._api_key = api_key
@@ -101,6 +102,7 @@ class OpenAILanguageModel(LanguageModel):
             read_timeout=read_timeout,
             max_retries=max_retries,
             max_connections=max_connections,
+            pause_per_stream=pause_per_stream,
         )
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}

@@ -12,7 +12,7 @@ import random
 import re
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 #: An idle connection is kept as long as a reader thinks.
 _KEEP_ALIVE_SECONDS = 30.0
+#: A pause between two reads that is shorter gathers nothing, and a longer one would be seen.
+_SHORTEST_READ_PAUSE_SECONDS = 0.006
+_LONGEST_READ_PAUSE_SECONDS = 0.06
 #: Pauses before another try, doubled each time (the vendor's client waits as long).
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 8.0
@@ -55,13 +58,33 @@ class StatusError(Exception):
 class ResponseBody:
     """The body of an open response, read as it comes."""
 
-    def __init__(self, response: "aiohttp.ClientResponse") -> None:
+    def __init__(self, response: "aiohttp.ClientResponse", pause: Callable[[], float]) -> None:
+        self._response = response
         self._content = response.content
+        self._pause = pause
+        self._has_read = False
 
     async def read(self) -> bytes:
-        """The bytes that are there, waiting for the first of them; nothing at the end of the body."""
+        """The bytes that are there, waiting for the first of them; nothing at the end of the body.
+
+        After the first bytes, a busy process lets some gather on the connection before it reads again.
+        """
+        if self._has_read and (seconds := self._pause()):
+            await self._let_gather(seconds)
+        self._has_read = True
         with _translated_errors(during_body=True):
             return await self._content.readany()
+
+    async def _let_gather(self, seconds: float) -> None:
+        connection = self._response.connection
+        transport = connection.transport if connection is not None else None
+        if transport is None:
+            return
+        transport.pause_reading()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            transport.resume_reading()
 
     @property
     def is_at_end(self) -> bool:
@@ -69,7 +92,10 @@ class ResponseBody:
 
 
 class StreamTransport:
-    """POSTs to one server. `read_timeout` bounds the wait for the first byte and between two reads, in seconds."""
+    """POSTs to one server. `read_timeout` bounds the wait for the first byte and between two reads, in seconds.
+
+    `pause_per_stream` seconds for each stream that runs pass between two reads of one stream (`ResponseBody.read`).
+    """
 
     def __init__(
         self,
@@ -80,6 +106,7 @@ class StreamTransport:
         read_timeout: float,
         max_retries: int,
         max_connections: int,
+        pause_per_stream: float,
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._headers = {
@@ -94,6 +121,8 @@ class StreamTransport:
         self._read_timeout = read_timeout
         self._max_retries = max_retries
         self._max_connections = max_connections
+        self._pause_per_stream = pause_per_stream
+        self._streams = 0
         self._ssl_context: ssl.SSLContext | None = None
         self._sessions: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, aiohttp.ClientSession
@@ -154,8 +183,20 @@ class StreamTransport:
                 if pause is None or attempt == self._max_retries:
                     raise
             await asyncio.sleep(pause)
-        async with response:
-            yield ResponseBody(response)
+        self._streams += 1
+        try:
+            async with response:
+                yield ResponseBody(response, self._pause)
+        finally:
+            self._streams -= 1
+
+    def _pause(self) -> float:
+        """Seconds between two reads of one stream: none for a few streams, then growing with their number.
+
+        What a token costs is mostly waking up for it. Tokens that arrive together are read, sent and drawn together.
+        """
+        seconds = min(self._streams * self._pause_per_stream, _LONGEST_READ_PAUSE_SECONDS)
+        return seconds if seconds >= _SHORTEST_READ_PAUSE_SECONDS else 0.0
 
 
 async def _send(

@@ -1,8 +1,9 @@
 """An index run over the bare embedding time of the same texts: `python -m benchmarks.indexing.run`.
 
 The run is everything that `add_documents` does with files: store, read in the child process, cut, plan, embed, write. The
-bare time is the embedder's own verb over exactly the texts that the run embedded. Both are timed in turns, part by part,
-so that a busy moment of the machine falls on both.
+bare time is the embedder's own verb over exactly the texts that the run embedded. On a machine that others use, compare by
+processor time. With `--parts` both are timed in turns, so that a busy moment falls on both; each part is then a run of its
+own, with a reader process of its own.
 """
 
 import argparse
@@ -24,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=5_000)
     parser.add_argument("--words", type=int, default=60, help="of each chunk")
-    parser.add_argument("--parts", type=int, default=5, help="timed in turns")
+    parser.add_argument("--parts", type=int, default=1, help="runs, timed in turns")
     parser.add_argument("--model", default="", help="EMBEDDING_MODEL; the default one if empty")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

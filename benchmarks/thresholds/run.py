@@ -1,6 +1,7 @@
 """Measures, for one embedding model, what each threshold lets through: `python -m benchmarks.thresholds.run --model …`.
 
-Three parts. Pairs: how often cosine ≥ t serves a right and a wrong stored answer, with and without the second key.
+Four parts. Pairs: how often cosine ≥ t serves a right and a wrong stored answer, with and without the second key.
+Look-alikes: all pairs of questions of a set of intents at the direct threshold, by whether they share their label.
 FAQ: reformulations of a real FAQ against all its questions, and each of its questions against the others. Guard rail:
 the relevance of questions inside and outside the subject, on an index of questions and answers and on one of passages.
 
@@ -53,11 +54,16 @@ PAIR_FILES = {
             "en_operators_dev",
             "fr_operators_heldout",
             "en_operators_heldout",
+            "adversarial_first",
+            "adversarial_second",
         )
     },
 }
 PAIR_STEPS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98)
-GUARD_STEPS = tuple(round(0.05 + step / 200, 3) for step in range(190))
+GUARD_STEPS = tuple(round(0.05 + step / 1_000, 3) for step in range(950))
+INTENT_FILES = ("banking77_train_sample", "clinc_val")
+#: CLINC's label for questions of no intent: two of them have nothing in common.
+NO_INTENT = "oos"
 IN_DOMAIN_PASS = 0.95
 QUESTIONS = "questions and answers (CNIL)"
 PASSAGES = "passages (PIAF)"
@@ -138,6 +144,20 @@ def _pair_step(t: float, cosines: Vectors, agrees: list[bool], same: list[bool])
         "hit_cosine_only": rate(p for p, s in zip(passed, same, strict=True) if s),
         "false_cosine_only": rate(p for p, s in zip(passed, same, strict=True) if not s),
     }
+
+
+def measure_lookalikes(vectors: Vectorizer, path: Path) -> Json:
+    """Pairs at the model's direct threshold, of two intents and of one, that the second key lets through."""
+    profile = threshold_profile(vectors.model)
+    threshold = (profile.direct_answer if profile else None) or 1.0
+    rows = [row for row in read_jsonl(path) if row["intent"] != NO_INTENT]
+    found = vectors([row["question"] for row in rows], Purpose.QUERY, path.stem)
+    near = np.argwhere(np.triu(found @ found.T, 1) >= threshold).tolist()
+    agrees: dict[bool, list[bool]] = {True: [], False: []}
+    for i, j in tqdm(near, desc=path.stem):
+        same = rows[i]["intent"] == rows[j]["intent"]
+        agrees[same].append(compare_questions(rows[i]["question"], rows[j]["question"]).agrees)
+    return {"threshold": threshold, "hit": rate(agrees[True]), "false": rate(agrees[False])}
 
 
 def read_faq() -> list[Json]:
@@ -297,6 +317,10 @@ def measure(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
     for name, path in PAIR_FILES.items():
         if present(path):
             result["pairs"][name] = measure_pairs(vectors, path)
+    intents = [DATA / f"{name}.jsonl" for name in INTENT_FILES]
+    result["lookalikes"] = {
+        path.stem: measure_lookalikes(vectors, path) for path in intents if present(path)
+    }
     if present(DATA / "cnil_faq.csv"):
         result["faq"] = measure_faq(vectors)
     needed = ("cnil_faq.csv", "piaf_dev.jsonl", "covid_faq_fr.jsonl", "clinc_val.jsonl")
@@ -319,6 +343,8 @@ def print_tables(result: Json) -> None:
     pair = ("hit", "false", "hit_cosine_only", "false_cosine_only")
     for name, rows in result["pairs"].items():
         _print_rows(f"Pairs: {name}", rows, pair)
+    for name, row in result["lookalikes"].items():
+        _print_rows(f"Look-alikes: {name}", [row], pair[:2])
     faq = ("right", "wrong", "right_cosine_only", "wrong_cosine_only")
     for name, rows in result.get("faq", {}).items():
         _print_rows(f"FAQ (CNIL): {name}", rows, faq)
@@ -329,7 +355,7 @@ def print_tables(result: Json) -> None:
             print(
                 f"\nGuard rail, {name}: {chosen:.3f} passes at least {IN_DOMAIN_PASS:.0%} inside."
             )
-            around = [row for row in rows if abs(row["threshold"] - chosen) < 0.035]
+            around = [row for row in rows if abs(row["threshold"] - chosen) < 0.0105]
             _print_rows(f"Guard: {name}", around, ("inside", "near", "far", "other"))
 
 

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agents', '0003_api_and_widget'),
-        ('chat', '0002_answers_and_tools'),
+        ('chat', '0004_runner'),
     ]
 
     operations = [

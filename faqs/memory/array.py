@@ -23,6 +23,7 @@ from django.db.models import Q
 from django.db.models.functions import MD5
 
 from agents.models import Audience, Deployment
+from agents.statements import PreparedSelect, parameter
 from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
@@ -50,10 +51,17 @@ _COLUMNS = (
 )
 _EMBEDDING = _COLUMNS.index("embedding")
 
-_MARK = (
-    "SELECT shelf.*, agents_deployment.audience FROM faqs_memoryshelf shelf"
-    " JOIN agents_deployment ON agents_deployment.id = shelf.deployment_id"
-    " WHERE shelf.deployment_id = %s AND shelf.version > 0"
+_MARK = PreparedSelect(
+    lambda: MemoryShelf.objects.filter(
+        deployment=parameter(MemoryShelf, "deployment"), version__gt=0
+    ).values_list(
+        "uuid",
+        "version",
+        "purged_version",
+        "indexed_version",
+        "indexed_recipe",
+        "deployment__audience",
+    )
 )
 
 #: Sorts equal similarities by the most recent entry first.
@@ -69,6 +77,9 @@ class MemoryMark:
     version: int
     purged_version: int
     audience: str
+    #: Where the memory is looked up in a collection: the version that has reached, and the key of its recipe.
+    indexed_version: int = 0
+    indexed_recipe: str = ""
 
 
 class Held(NamedTuple):
@@ -101,26 +112,29 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
         version=shelf.version,
         purged_version=shelf.purged_version,
         audience=current_audience(deployment),
+        indexed_version=shelf.indexed_version,
+        indexed_recipe=shelf.indexed_recipe,
     )
 
 
 def stored_mark(deployment_id: int) -> MemoryMark | None:
     """The mark of a deployment, read anew: one query, two for a group's audience."""
-    # Written out: every question comes here, and building this statement costs more than running it.
-    shelf = next(iter(MemoryShelf.objects.raw(_MARK, [deployment_id])), None)
-    if shelf is None:
+    found = _MARK.rows(deployment=deployment_id)
+    if not found:
         return None
-    audience: str = shelf.audience  # type: ignore[attr-defined]  # a column of the statement
+    ((identity, version, purged_version, indexed_version, indexed_recipe, audience),) = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
         members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
         groups = members.values_list("group_id", flat=True)
     return MemoryMark(
         deployment_id=deployment_id,
-        uuid=shelf.uuid,
-        version=shelf.version,
-        purged_version=shelf.purged_version,
+        uuid=identity,
+        version=version,
+        purged_version=purged_version,
         audience=audience_key(audience, groups),
+        indexed_version=indexed_version,
+        indexed_recipe=indexed_recipe,
     )
 
 
@@ -140,13 +154,18 @@ class Nearest:
 
 
 class _Array:
-    """The entries of one shelf and one recipe, and the version they have reached; changed under the lock."""
+    """The entries of one shelf and one recipe, and the version they have reached; changed under the lock.
 
-    def __init__(self, dimensions: int) -> None:
+    One that begins after a version (`after`) holds what was written since, and is never loaded whole: the others are
+    in a collection.
+    """
+
+    def __init__(self, dimensions: int, *, after: int | None = None) -> None:
         self.lock = threading.Lock()
         self.matrix: Matrix[EntryKey] = Matrix(dimensions)
         self.held: dict[int, Held] = {}
-        self.seen = _NEVER
+        self.is_tail = after is not None
+        self.seen = _NEVER if after is None else after
         self._oldest: float | None = None
 
     @property
@@ -161,7 +180,10 @@ class _Array:
         """Bring the array to the mark's version; `False` where it is there already."""
         if self.seen >= mark.version:
             return False
-        if self.seen == _NEVER or self.seen < mark.purged_version or not self._advance(mark, key):
+        if self.is_tail:
+            # A deletion that was forgotten leaves an entry here that its row refuses.
+            self._advance(mark, key)
+        elif self.seen == _NEVER or self.seen < mark.purged_version or not self._advance(mark, key):
             self._load(mark, key)
         self.seen = mark.version
         self._oldest = None
@@ -182,7 +204,7 @@ class _Array:
             "purged_version", flat=True
         )
         # Asked after the rows were read: a purge in between may have taken deletions out of them.
-        if (purged.first() or 0) > self.seen:
+        if not self.is_tail and (purged.first() or 0) > self.seen:
             return False
         servable = [row for row in rows if _is_servable(row, key)]
         changed = [*gone, *(row[0] for row in rows)]
@@ -269,20 +291,29 @@ class _ArrayCache:
     """The arrays of this process, least recently used first, within a budget of bytes."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _arrays: "OrderedDict[tuple[uuid.UUID, str], _Array]" = field(default_factory=OrderedDict)
+    _arrays: "OrderedDict[tuple[uuid.UUID, str, int | None], _Array]" = field(
+        default_factory=OrderedDict
+    )
     _warned: set[uuid.UUID] = field(default_factory=set)
 
-    def get(self, shelf: uuid.UUID, key: str, dimensions: int) -> _Array:
+    def get(
+        self, shelf: uuid.UUID, key: str, dimensions: int, *, after: int | None = None
+    ) -> _Array:
         with self._lock:
-            array = self._arrays.get((shelf, key))
+            place = (shelf, key, after)
+            array = self._arrays.get(place)
             if array is None:
-                array = self._arrays[shelf, key] = _Array(dimensions)
-            self._arrays.move_to_end((shelf, key))
+                array = self._arrays[place] = _Array(dimensions, after=after)
+                for other in [each for each in self._arrays if each[:2] == place[:2]]:
+                    # Behind a collection that has been left, or has gone on.
+                    if other != place and (after is not None or other[2] is not None):
+                        del self._arrays[other]
+            self._arrays.move_to_end(place)
             return array
 
     def known_empty(self, mark: "MemoryMark", key: str) -> bool:
         with self._lock:
-            array = self._arrays.get((mark.uuid, key))
+            array = self._arrays.get((mark.uuid, key, None))
         return array is not None and array.seen >= mark.version and not array.held
 
     def trim(self) -> None:
@@ -314,10 +345,22 @@ def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
 
 
 def nearest_entries(
-    mark: MemoryMark, vector: Vector, *, recipe: Recipe, limit: int, least: float | None
+    mark: MemoryMark,
+    vector: Vector,
+    *,
+    recipe: Recipe,
+    limit: int,
+    least: float | None,
+    indexed: Sequence[int] | None = None,
 ) -> Nearest:
-    """The entries nearest to a unit vector, best first, the most recent of equals before the others."""
+    """The entries nearest to a unit vector, best first, the most recent of equals before the others.
+
+    `indexed` are the keys that a collection found near (`faqs.memory.large`): their rows are read, and an array holds
+    only what was written since.
+    """
     key = recipe_key(recipe)
+    if indexed is not None:
+        return _nearest_of_large(mark, vector, recipe, limit, least, indexed)
     if Uncommitted.covers(mark.uuid):
         own = _Array(recipe.dimensions)
         own.follow(mark, key)
@@ -331,6 +374,42 @@ def nearest_entries(
     _arrays.trim()
     _arrays.warn_when_large(mark, nearest.entries)
     return nearest
+
+
+def _nearest_of_large(
+    mark: MemoryMark,
+    vector: Vector,
+    recipe: Recipe,
+    limit: int,
+    least: float | None,
+    indexed: Sequence[int],
+) -> Nearest:
+    key, after = recipe_key(recipe), mark.indexed_version
+    if Uncommitted.covers(mark.uuid):
+        tail = _Array(recipe.dimensions, after=after)
+    else:
+        tail = _arrays.get(mark.uuid, key, recipe.dimensions, after=after)
+    with tail.lock:
+        tail.follow(mark, key)
+        recent = tail.nearest(vector, limit=limit, least=least)
+    size = recipe.dimensions * _FLOAT32.itemsize
+    # An entry that was written since is in the array, or may no longer answer.
+    rows = [
+        row
+        for row in CachedResponse.objects.filter(
+            deployment_id=mark.deployment_id, pk__in=indexed, version__lte=after
+        ).values_list(*_COLUMNS)
+        if _is_servable(row, key) and len(row[_EMBEDDING]) == size
+    ]
+    wrong = _wrong_questions(response_id__in=[row[0] for row in rows]) if rows else {}
+    found = list(recent.found)
+    for row in rows:
+        score = float(np.frombuffer(row[_EMBEDDING], dtype=_FLOAT32) @ vector)
+        if least is None or score >= least:
+            found.append((_held(row, wrong.get(row[0], _NONE_WRONG)), score))
+    found.sort(key=lambda each: (-each[1], each[0].key))
+    # Too old entries are pruned by a worker: none looks at the ages of all.
+    return Nearest(found=found[:limit], entries=recent.entries, oldest=float("inf"))
 
 
 class Uncommitted:

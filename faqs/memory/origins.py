@@ -19,7 +19,8 @@ from knowledge.models import Chunk
 #: True for a row of `responses` that has lost a passage, or of which one was switched off or has changed.
 STALE = """
 EXISTS (SELECT 1 FROM responses_chunks origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
-WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR NOT chunk.enabled OR origin.fingerprint <> MD5(
+LEFT JOIN knowledge_document document ON document.id = chunk.document_id
+WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR NOT chunk.enabled OR NOT document.enabled OR origin.fingerprint <> MD5(
 chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
 
 

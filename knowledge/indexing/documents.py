@@ -32,9 +32,17 @@ class StoredDocument:
 
 
 def store_document(
-    *, agent: Agent, name: str, data: bytes, category: Category | None = None
+    *,
+    agent: Agent,
+    name: str,
+    data: bytes,
+    category: Category | None = None,
+    suffix: str = "",
 ) -> StoredDocument:
-    """Keep a file as a document of the agent; the same name again replaces its content, if that differs."""
+    """Keep a file as a document of the agent; the same name again replaces its content, if that differs.
+
+    `suffix` says the format where the name does not: that of a page is its address.
+    """
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.
@@ -46,7 +54,8 @@ def store_document(
             return StoredDocument(document, changed=False)
         replaced = "" if is_same else document.file.name
         if not is_same:
-            document.file.save(name.rsplit("/", 1)[-1], ContentFile(data), save=False)
+            filename = f"page{suffix}" if suffix else name.rsplit("/", 1)[-1]
+            document.file.save(filename, ContentFile(data), save=False)
         document.file_hash = digest
         document.category = category or document.category
         document.status, document.error = DocumentStatus.PENDING, ""
@@ -130,7 +139,7 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
     """What the stored file says, or why it cannot be read."""
     try:
         with document.file.open("rb") as file:
-            return reader.read(file.read(), filename=document.name)
+            return reader.read(file.read(), filename=document.file_name)
     except UnreadableDocumentError as error:
         return str(error.public_message)
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from celery import current_app
 from celery.exceptions import OperationalError, SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import IntegrityError, close_old_connections, connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -40,6 +40,7 @@ from knowledge.indexing.rebuild import (
     is_in_service,
     put_in_service,
 )
+from knowledge.indexing.refresh import next_reading, refresh_pages
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index, stale_documents
 from knowledge.models import (
@@ -49,6 +50,7 @@ from knowledge.models import (
     Document,
     DocumentStatus,
     IndexBuild,
+    WebSource,
 )
 from knowledge.overlaps import find_overlaps
 from knowledge.search import collection_alias
@@ -64,6 +66,8 @@ RUN_TASK = "knowledge.tasks.run_index_build"
 RECONCILE_TASK = "knowledge.tasks.reconcile_indexes"
 _JOIN_ATTEMPTS = 3
 _LONGEST_REASON = 1_000
+#: Finished refreshes of one source that are kept to be looked at.
+_KEPT_REFRESHES = 10
 
 
 class LeaseLostError(KnowledgeError):
@@ -117,6 +121,62 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
         transaction.on_commit(partial(nudge, build.pk))
         return build
     raise KnowledgeError(f"An update of {agent.slug} could not be queued.")
+
+
+def create_refresh(source: WebSource) -> IndexBuild:
+    """The row of a refresh, which is its source's lock: the one that waits or runs, where there is one."""
+    rows = IndexBuild.objects.filter(source=source, kind=BuildKind.REFRESH)
+    going = rows.filter(status__in=(BuildStatus.QUEUED, BuildStatus.RUNNING))
+    for _attempt in range(_JOIN_ATTEMPTS):
+        if (build := going.first()) is not None:
+            return build
+        try:
+            with transaction.atomic():
+                build = IndexBuild.objects.create(
+                    agent=source.agent, kind=BuildKind.REFRESH, source=source
+                )
+        except IntegrityError:
+            continue  # another was made in between: it is taken
+        finished = rows.filter(finished_at__isnull=False).order_by("-pk")
+        rows.filter(pk__in=list(finished.values_list("pk", flat=True)[_KEPT_REFRESHES:])).delete()
+        return build
+    raise KnowledgeError(f"A refresh of {source.url} could not be queued.")
+
+
+def enqueue_refresh(source: WebSource) -> IndexBuild:
+    """Queue a refresh; one that waits or runs already is that one."""
+    build = create_refresh(source)
+    transaction.on_commit(partial(nudge, build.pk))
+    return build
+
+
+def due_sources() -> QuerySet[WebSource]:
+    due = WebSource.objects.filter(is_active=True, due_at__lte=timezone.now())
+    return due.select_related("agent").order_by("due_at")
+
+
+def enqueue_due_refreshes() -> int:
+    """Queue a refresh of every source whose time has come; returns how many. Workers ask this every few seconds."""
+    count = 0
+    for source in due_sources():
+        # Of several workers one moves the time on, and queues; a refresh that fails leaves it there.
+        taken = WebSource.objects.filter(pk=source.pk, due_at=source.due_at)
+        source.checked_at = timezone.now()
+        if taken.update(due_at=next_reading(source)):
+            enqueue_refresh(source)
+            count += 1
+    return count
+
+
+def reschedule_sources() -> None:
+    """Have sources follow the interval that staff changed for an agent or for the site since they were read."""
+    for source in WebSource.objects.filter(is_active=True).select_related("agent"):
+        due = next_reading(source) if source.checked_at else source.due_at
+        # Never later than it is planned: a failed reading may be tried again before its interval.
+        if (due is None) != (source.due_at is None) or (
+            due and source.due_at and due < source.due_at
+        ):
+            WebSource.objects.filter(pk=source.pk, due_at=source.due_at).update(due_at=due)
 
 
 def enqueue_rebuild(
@@ -189,6 +249,8 @@ def retry_build(build: IndexBuild) -> None:
     except IntegrityError as error:
         if build.kind == BuildKind.REBUILD:
             raise _in_progress(build.agent, IndexingMethod(build.method)) from error
+        if build.kind == BuildKind.REFRESH:
+            return  # another is there already and does the same
         enqueue_sync(agent=build.agent, document_ids=build.document_ids)
         return
     if taken:
@@ -196,7 +258,8 @@ def retry_build(build: IndexBuild) -> None:
 
 
 def reconcile_indexes() -> None:
-    """Look at every agent for documents and methods whose points do not follow their rows."""
+    """Look at every agent for documents and methods whose points do not follow their rows, and at the plan of the web."""
+    reschedule_sources()
     for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
         reconcile_agent(agent_id)
 
@@ -229,6 +292,22 @@ def build_missing_indexes(
             report.points += built.points
             report.embedded += built.embedded
             report.reused += built.reused
+
+
+def refresh_now(
+    source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress
+) -> None:
+    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and told."""
+    build = create_refresh(source)
+    try:
+        done = run_build(build.pk, on_progress=on_progress)
+    except KnowledgeError as error:
+        report.fail(source.url, f"{error.public_message} ({error})")
+        return
+    if done is None:
+        report.skip(source.url, _("Un autre worker relit cette adresse en ce moment."))
+    else:
+        report.absorb(done)
 
 
 def _enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
@@ -351,6 +430,8 @@ def _look_for_overlaps(build: IndexBuild) -> None:
 def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     if build.kind == BuildKind.REBUILD:
         return _rebuild(build, on_progress)
+    if build.kind == BuildKind.REFRESH:
+        return _refresh(build, on_progress)
     documents = list(
         Document.objects.filter(agent=build.agent, pk__in=build.document_ids).select_related(
             "category", "agent"
@@ -363,6 +444,30 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
         report = index_documents(agent=build.agent, documents=documents, on_progress=on_progress)
     if not report.may_pass:
         _enqueue_missing_indexes(build.agent)
+    return report
+
+
+def _refresh(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+    """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
+    report = IndexReport()
+    source = WebSource.objects.select_related("agent").filter(builds=build).first()
+    if source is None:
+        return report
+    changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
+    build.document_ids = sorted({*build.document_ids, *(document.pk for document in changed)})
+    IndexBuild.objects.filter(pk=build.pk).update(document_ids=build.document_ids)
+    unfinished = (DocumentStatus.PENDING, DocumentStatus.FAILED)
+    documents = list(
+        Document.objects.filter(pk__in=build.document_ids, status__in=unfinished).select_related(
+            "agent", "category"
+        )
+    )
+    if documents:
+        index_documents(
+            agent=build.agent, documents=documents, report=report, on_progress=on_progress
+        )
+        if not report.may_pass:
+            _enqueue_missing_indexes(build.agent)
     return report
 
 

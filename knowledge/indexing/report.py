@@ -38,6 +38,10 @@ class IndexReport:
     waiting: int = 0
     skipped: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
+    #: Of the web: pages that were asked for, those that said nothing new, those that are gone or left their sitemap.
+    pages: int = 0
+    unchanged: int = 0
+    gone: int = 0
     generation: str = ""
     #: Whether something failed for a reason that may pass, so that another run can complete it.
     may_pass: bool = False
@@ -52,6 +56,19 @@ class IndexReport:
         self.failed.append({"item": item, "reason": reason})
         self.may_pass = self.may_pass or may_pass
 
+    def _of_the_web(self) -> dict[str, int]:
+        """Only where pages were looked for."""
+        found = {"pages": self.pages, "unchanged": self.unchanged, "gone": self.gone}
+        return found if any(found.values()) else {}
+
+    def absorb(self, other: "IndexReport") -> None:
+        """Add what another run did."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.skipped += other.skipped
+        self.failed += other.failed
+        self.may_pass = self.may_pass or other.may_pass
+
     def as_json(self) -> dict[str, Any]:
         return {
             "documents": self.documents,
@@ -64,7 +81,15 @@ class IndexReport:
             "completion_tokens": self.completion_tokens,
             "rejected": self.rejected,
             "waiting": self.waiting,
+            **self._of_the_web(),
             "skipped": self.skipped,
             "failed": self.failed,
             "seconds": round(time.monotonic() - self.started, 3),
         }
+
+
+#: The fields that two runs together have the sum of.
+_COUNTS = (
+    *("documents", "chunks", "points", "embedded", "reused", "model_calls", "prompt_tokens"),
+    *("completion_tokens", "rejected", "waiting", "pages", "unchanged", "gone"),
+)

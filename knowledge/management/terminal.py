@@ -16,11 +16,13 @@ from knowledge.indexing.report import OnProgress
 from knowledge.models import BuildPhase
 
 _PHASE_NAMES = {
+    BuildPhase.FETCHING: "fetching",
     BuildPhase.READING: "reading",
     BuildPhase.QUESTIONS: "questions",
     BuildPhase.VECTORS: "vectors",
 }
 _PHASE_UNITS = {
+    BuildPhase.FETCHING: "page",
     BuildPhase.READING: "document",
     BuildPhase.QUESTIONS: "passage",
     BuildPhase.VECTORS: "point",
@@ -102,6 +104,8 @@ def print_report(stdout: TextIO | Any, report: Mapping[str, Any]) -> None:
                 **report
             )
         )
+    if report.get("pages"):
+        stdout.write("  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report))
     for kind in ("skipped", "failed"):
         for row in report[kind]:
             stdout.write(f"  {kind}: {row['item']}: {row['reason']}")

@@ -34,6 +34,21 @@ _SUFFIXES = {
 }
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
 
+#: What a web server says of these formats; a generic type leaves it to the name.
+_MEDIA_TYPES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/markdown": ".md",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+}
+_GENERIC_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
+
 #: By name and loaded at first use: together their libraries take 30 MB, which an idle process does not need.
 _PARSERS = {
     SourceType.MARKDOWN: "knowledge.parsing.markdown.parse_markdown",
@@ -71,6 +86,21 @@ def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
             % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
         )
     return parsed
+
+
+def suffix_of_page(path: str, media_type: str) -> str:
+    """The suffix that says a page's format, by what its server says of it, else by its path; raises for any other format."""
+    named = PurePath(path).suffix.lower()
+    if media_type in _GENERIC_TYPES and named in SUPPORTED_SUFFIXES:
+        return named
+    suffix = _MEDIA_TYPES.get(media_type, "")
+    if not suffix:
+        raise unreadable(
+            f"media type {media_type[:100]!r}",
+            _("Ce type de contenu n’est pas pris en charge : %(type)s.")
+            % {"type": media_type or "?"},
+        )
+    return suffix
 
 
 def check_size(size: int, *, filename: str) -> None:

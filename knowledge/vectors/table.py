@@ -23,9 +23,10 @@ from typing import Any, TypeVar
 import numpy as np
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, models, transaction
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 from django.utils.translation import gettext as _
 
+from agents.statements import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import (
     CollectionMissingError,
@@ -60,11 +61,19 @@ _NEVER = -1
 _NO_PATH = "$.none"
 
 
-_FIND = (
-    "SELECT id, uuid, name, recipe, version, purged_version FROM knowledge_vectorcollection"
-    " WHERE name = %s"
-    " OR id IN (SELECT collection_id FROM knowledge_vectoralias WHERE name = %s)"
-    " LIMIT 1"
+def _named() -> models.QuerySet[VectorCollection, tuple[Any, ...]]:
+    name = parameter(VectorCollection, "name")
+    aliased = VectorAlias.objects.filter(name=name).values("collection")
+    found = VectorCollection.objects.filter(Q(name=name) | Q(pk__in=aliased)).order_by()
+    return found.values_list("pk", "uuid", "name", "recipe", "version", "purged_version")
+
+
+_FIND = PreparedSelect(_named)
+_PAYLOADS = PreparedSelectIn(
+    parameter(VectorPoint, "point_id"),
+    lambda keys: VectorPoint.objects.filter(
+        collection=parameter(VectorPoint, "collection"), deleted=False, point_id__in=keys
+    ).values_list("point_id", "payload"),
 )
 
 
@@ -416,10 +425,8 @@ class TableVectorStore(VectorStore):
 
 def _find(collection: str) -> _State | None:
     """The collection of this name or alias, in one query."""
-    # Written out: every question comes here, and building this statement costs more than running it.
-    for row in VectorCollection.objects.raw(_FIND, [collection, collection]):
-        recipe = Recipe.from_json(row.recipe)
-        return _State(row.pk, row.uuid, row.name, recipe, row.version, row.purged_version)
+    for pk, identity, name, recipe, version, purged_version in _FIND.rows(name=collection):
+        return _State(pk, identity, name, Recipe.from_json(recipe), version, purged_version)
     return None
 
 
@@ -445,8 +452,7 @@ def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> lis
     """The found points with their payloads; one that was deleted a moment ago is left out."""
     payloads: dict[uuid.UUID, Any] = {}
     for batch in _batches((key for key, *_scores in found), _ID_BATCH):
-        rows = _live(state).filter(point_id__in=batch)
-        payloads.update(rows.values_list("point_id", "payload"))
+        payloads.update(_PAYLOADS.rows(batch, collection=state.pk))
     return [
         Hit(str(key), score, payloads[key], overlap)
         for key, score, overlap in found
@@ -525,8 +531,7 @@ def _as_terms(
     missing = [key for key, terms in zip(keys, stored, strict=True) if terms is None]
     payloads: dict[uuid.UUID, Any] = {}
     for batch in _batches(missing, _ID_BATCH):
-        rows = _live(state).filter(point_id__in=batch)
-        payloads.update(rows.values_list("point_id", "payload"))
+        payloads.update(_PAYLOADS.rows(batch, collection=state.pk))
     return [
         document_terms(payloads.get(key, {})) if terms is None else Terms.from_bytes(terms)
         for key, terms in zip(keys, stored, strict=True)

@@ -4,8 +4,8 @@ The candidates are what `catalog.available_tools` gave: the permission wall has 
 Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
 rules (at most three resident, top-K, threshold, recent tools kept) are here, once. Thresholds are inclusive.
 
-The backends may read the database (`local`, when its index has changed) or a vector store (`external`): call
-`select_tools` through `agents.bridges.in_database`.
+A backend does its database work in `prepare`; `rank` then computes (`local`) or asks a vector store (`external`). Where
+a backend is not `is_immediate`, call `select_tools` across the bridge that its `uses_database` names.
 """
 
 from abc import ABC, abstractmethod
@@ -74,6 +74,7 @@ class SelectionSettings:
 #: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
 MEASURED_THRESHOLDS: dict[str, float] = {
     "universal-sentence-encoder-multilingual-3": 0.25,
+    "multilingual-e5-small": 0.90,
 }
 
 
@@ -89,6 +90,18 @@ class ToolSelector(ABC):
 
     #: Whether `rank` scores; where it does not, every candidate is offered.
     ranks: bool = True
+
+    @property
+    def uses_database(self) -> bool:
+        """Whether `rank` may read the database; where it does not, it may wait for the network."""
+        return True
+
+    def prepare(self, candidates: ToolList) -> None:  # noqa: B027  # most modes have nothing to do
+        """Do the database's part beforehand: see that what `rank` looks in follows the index."""
+
+    def is_immediate(self, candidates: ToolList) -> bool:
+        """Whether `rank` waits for neither database nor network, and computes for less time than a thread costs."""
+        return False
 
     @abstractmethod
     def rank(

@@ -8,6 +8,9 @@ from tools_registry.selection.base import RankedTool, ToolSelector
 class DirectToolSelector(ToolSelector):
     ranks = False
 
+    def is_immediate(self, candidates: ToolList) -> bool:
+        return True
+
     def rank(
         self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
     ) -> list[RankedTool]:

@@ -20,10 +20,19 @@ _LEAST_FETCHED = 40
 
 
 class ExternalToolSelector(ToolSelector):
+    @property
+    def uses_database(self) -> bool:
+        return vector_store().uses_database
+
+    def prepare(self, candidates: ToolList) -> None:
+        """Ask for the store to be filled where it holds another state of the index than the database."""
+        held = CatalogueState.objects.filter(pk=1).values_list("external", flat=True).first() or ""
+        if not held or held != candidates.tokens[1]:
+            ask_for_index(f"external {candidates.tokens} {held}")
+
     def rank(
         self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
     ) -> list[RankedTool]:
-        _follow(candidates)
         wanted = min(max(limit * _FETCHED, _LEAST_FETCHED), len(candidates))
         near = _nearest(question_vector, candidates, wanted)
         words = _lexicon(candidates).scores(question)
@@ -33,13 +42,6 @@ class ExternalToolSelector(ToolSelector):
         ]
         ranked.sort(key=lambda found: (-found.score, found.spec.name))
         return ranked[:limit]
-
-
-def _follow(candidates: ToolList) -> None:
-    """Ask for the store to be filled where it holds another state of the index than the database."""
-    held = CatalogueState.objects.filter(pk=1).values_list("external", flat=True).first() or ""
-    if not held or held != candidates.tokens[1]:
-        ask_for_index(f"external {candidates.tokens} {held}")
 
 
 def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[int, float]]:

@@ -6,18 +6,19 @@ brought up to date, which is asked for here.
 """
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from knowledge.embeddings.base import Recipe, Vectors, embedder
-from tools_registry.catalog import ToolList, all_tools
+from tools_registry.catalog import Placed, ToolList, all_tools
 from tools_registry.index import indexed_vectors
-from tools_registry.ranking import Positions, Ranking, best_positions
+from tools_registry.ranking import Ranking, best_positions
 from tools_registry.selection.base import RankedTool, ToolSelector
 from tools_registry.tasks import ask_for_index
-from tools_registry.tool import ToolSpec
+
+#: Up to so many tools, ranking takes less time (0.2 ms) than handing it to a thread and back.
+_IMMEDIATE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,18 @@ class LocalToolSelector(ToolSelector):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._state: _State | None = None
+
+    def prepare(self, candidates: ToolList) -> None:
+        self.ranking(candidates.tokens)
+
+    def is_immediate(self, candidates: ToolList) -> bool:
+        state = self._state
+        return (
+            state is not None
+            and state.tokens == candidates.tokens
+            and state.recipe == embedder().recipe
+            and len(state.ranking.names) <= _IMMEDIATE
+        )
 
     def rank(
         self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
@@ -64,25 +77,24 @@ def rank_candidates(
     limit: int,
 ) -> list[RankedTool]:
     """The best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
-    scores = ranking.scores(question_vector, question)
-    positions, specs = _positions(ranking, candidates)
-    kept = scores if positions is None else scores[positions]
-    return [RankedTool(specs[i], float(kept[i])) for i in best_positions(kept, limit)]
+    placed = candidates.placed
+    if placed is None or placed.ranking is not ranking:
+        placed = candidates.placed = _place(ranking, candidates)
+    scores = placed.scorer.scores(question_vector, question)
+    if placed.positions is not None:
+        scores = scores[placed.positions]
+    return [RankedTool(placed.specs[i], scores.item(i)) for i in best_positions(scores, limit)]
 
 
-def _positions(
-    ranking: Ranking, candidates: ToolList
-) -> tuple[Positions | None, Sequence[ToolSpec]]:
-    """Where the candidates stand in the ranking (`None`: all of them, in order); kept with the list."""
-    known = candidates.placed
-    if known is None or known[0] is not ranking:
-        specs = [spec for spec in candidates if spec.name in ranking.position]
-        if tuple(spec.name for spec in specs) == ranking.names:
-            positions = None
-        else:
-            positions = np.array([ranking.position[s.name] for s in specs], dtype=np.intp)
-        known = candidates.placed = (ranking, positions, specs)
-    return known[1], known[2]
+def _place(ranking: Ranking, candidates: ToolList) -> Placed:
+    specs = [spec for spec in candidates if spec.name in ranking.position]
+    if tuple(spec.name for spec in specs) == ranking.names:
+        return Placed(ranking, ranking, None, specs)
+    positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
+    alone = ranking.restricted(positions)
+    if alone is not None:
+        return Placed(ranking, alone, None, specs)
+    return Placed(ranking, ranking, positions, specs)
 
 
 def _load(tools: ToolList, recipe: Recipe) -> _State:

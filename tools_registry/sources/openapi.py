@@ -152,41 +152,8 @@ def _tool(
     shared: list[Any],
 ) -> DeclaredTool:
     resolver = _Resolver(document)
-    own = operation.get("parameters")
-    described = [
-        resolver.resolve(item) for item in [*shared, *(own if isinstance(own, list) else [])]
-    ]
-    # An operation's own parameter replaces the path's of the same name.
-    parameters = {
-        (str(item["name"]), str(item.get("in"))): item
-        for item in described
-        if isinstance(item, dict) and "name" in item
-    }
-    properties: dict[str, Any] = {}
-    required, places = [], {}
-    for (parameter, place), item in parameters.items():
-        if place not in ("path", "query", "header") or (
-            place == "header" and parameter.lower() in _RESERVED_HEADERS
-        ):
-            continue
-        schema = item.get("schema")
-        text = item.get("description")
-        properties[parameter] = {
-            **(_converted(schema) if isinstance(schema, dict) else {}),
-            **({"description": str(text)} if text else {}),
-        }
-        places[parameter] = place
-        if place == "path" or item.get("required") is True:
-            required.append(parameter)
-    missing = [part for part in re.findall(r"{([^}]+)}", path) if places.get(part) != "path"]
-    if missing:
-        raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
-    body = _body_schema(resolver, operation)
-    if body is not None:
-        if _BODY in properties:
-            raise ToolDefinitionError("A parameter has the name of the body.")
-        properties[_BODY] = body[0]
-        required.extend([_BODY] if body[1] else [])
+    inputs = _inputs(resolver, operation, shared, path)
+    has_body = _add_body(inputs, resolver, operation)
     return DeclaredTool(
         name=name,
         description="\n\n".join(
@@ -195,19 +162,79 @@ def _tool(
         parameters=checked_schema(
             {
                 "type": "object",
-                "properties": properties,
-                "required": required,
+                "properties": inputs.properties,
+                "required": inputs.required,
                 "additionalProperties": False,
             }
         ),
         operation={
             "method": method,
             "url": base + path,
-            "places": places,
-            "has_body": body is not None,
+            "places": inputs.places,
+            "has_body": has_body,
         },
         needs_approval=method not in _READING,
     )
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """What an operation takes: the schema of each argument, those required, and where each goes in the request."""
+
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+
+
+def _inputs(
+    resolver: "_Resolver", operation: Mapping[str, Any], shared: list[Any], path: str
+) -> _Inputs:
+    """The parameters that a model may fill; raises where the path has one that is not described."""
+    inputs = _Inputs()
+    for (parameter, place), item in _parameters(resolver, operation, shared).items():
+        if place not in ("path", "query", "header") or (
+            place == "header" and parameter.lower() in _RESERVED_HEADERS
+        ):
+            continue
+        schema, text = item.get("schema"), item.get("description")
+        inputs.properties[parameter] = {
+            **(_converted(schema) if isinstance(schema, dict) else {}),
+            **({"description": str(text)} if text else {}),
+        }
+        inputs.places[parameter] = place
+        if place == "path" or item.get("required") is True:
+            inputs.required.append(parameter)
+    missing = [part for part in re.findall(r"{([^}]+)}", path) if inputs.places.get(part) != "path"]
+    if missing:
+        raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
+    return inputs
+
+
+def _parameters(
+    resolver: "_Resolver", operation: Mapping[str, Any], shared: list[Any]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """By name and place; an operation's own parameter replaces the path's of the same name."""
+    own = operation.get("parameters")
+    described = [
+        resolver.resolve(item) for item in [*shared, *(own if isinstance(own, list) else [])]
+    ]
+    return {
+        (str(item["name"]), str(item.get("in"))): item
+        for item in described
+        if isinstance(item, dict) and "name" in item
+    }
+
+
+def _add_body(inputs: _Inputs, resolver: "_Resolver", operation: Mapping[str, Any]) -> bool:
+    """Add the body as one more argument; false where the operation has none."""
+    body = _body_schema(resolver, operation)
+    if body is None:
+        return False
+    if _BODY in inputs.properties:
+        raise ToolDefinitionError("A parameter has the name of the body.")
+    inputs.properties[_BODY], is_required = body
+    inputs.required.extend([_BODY] if is_required else [])
+    return True
 
 
 def _body_schema(

@@ -37,7 +37,19 @@ const list = config.urls.conversations;
 
 export const listConversations = (text) =>
   request("GET", `${list}?${new URLSearchParams({ deployment: config.deployment, q: text })}`).then((data) => data.results);
-export const createConversation = () => request("POST", list, { deployment: config.deployment });
+export const createConversation = (temporary) => request("POST", list, { deployment: config.deployment, temporary });
 export const renameConversation = (id, title) => request("PATCH", `${list}${id}/`, { title });
 export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);
 export const loadThread = (id) => request("GET", `${list}${id}/messages/`);
+export const showVersion = (id, turnId) => request("POST", `${list}${id}/branch/`, { turnId });
+
+const feedback = (messageId) => `${config.urls.messages}${messageId}/feedback`;
+
+/** `given` is {verdict, reason, comment}. */
+export const giveFeedback = (messageId, given) => request("POST", feedback(messageId), given);
+export const withdrawFeedback = (messageId) => request("DELETE", feedback(messageId));
+
+export const exportAddress = (id, format) => `${list}${id}/export?${new URLSearchParams({ format })}`;
+export const listLinks = (id) => request("GET", `${list}${id}/links`).then((data) => data.results);
+export const createLink = (id) => request("POST", `${list}${id}/links`);
+export const revokeLink = (id, token) => request("DELETE", `${list}${id}/links/${token}`);

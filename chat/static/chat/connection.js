@@ -24,8 +24,9 @@ export class Connection {
     window.addEventListener("online", this.onOnline);
   }
 
-  ask(message, clientMessageId) {
-    this.turn = { message, clientMessageId, id: null, lastEventId: 0, stopping: false };
+  /** `replaces`: the turn that this one is another version of, where it is. */
+  ask(message, clientMessageId, replaces = null) {
+    this.turn = { message, clientMessageId, replaces, id: null, lastEventId: 0, stopping: false };
     this.open();
   }
 
@@ -101,7 +102,7 @@ export class Connection {
     const turn = this.turn;
     if (!turn) return;
     if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
-    else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId });
+    else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }) });
     if (turn.stopping) this.send({ type: "stop" });
     this.watch();
   }

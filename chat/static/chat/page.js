@@ -2,13 +2,14 @@
 // A question leaves the field when it is sent and is kept in session storage until the server acknowledged it; a reload
 // in between sends it again under the same id. Nothing typed is lost: what the server refuses comes back to the field.
 
-import { createConversation, loadThread } from "./api.js";
+import { createConversation, deleteConversation, loadThread, showVersion } from "./api.js";
 import { closeSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
 import { announce, byId, config, el, newId, say } from "./dom.js";
 import { closePassage } from "./passage.js";
+import { setMenu } from "./sharing.js";
 import { Thread } from "./thread.js";
 
 const LATE_TITLE_MS = 4_000;
@@ -19,8 +20,14 @@ let connection = null;
 let exchange = null;
 let opening = 0;
 let isCreating = false;
+let isTemporary = false;
 
-const thread = new Thread({ ask: (question) => ask(question), edit: (question) => composer.restore(question), decide });
+const thread = new Thread({
+  isRunning: () => composer.running,
+  replace: (replaced, text) => ask(text, { replaced }),
+  show: switchTo,
+  decide,
+});
 const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop });
 const conversations = new Conversations({
   open: (id) => open(id),
@@ -38,6 +45,8 @@ async function open(id, { push = true } = {}) {
   if (push) history.pushState({}, "", id ? `${config.urls.page}c/${id}/` : config.urls.page);
   conversations.setCurrent(id);
   showTitle(id ? conversations.title(id) : "");
+  setTemporary(false);
+  setMenu(null);
   composer.open(id);
   closeSidebar();
   if (!matchMedia("(hover: none)").matches) composer.focus();
@@ -48,6 +57,7 @@ async function open(id, { push = true } = {}) {
 }
 
 function leave() {
+  if (isTemporary && conversationId) deleteConversation(conversationId).catch(() => { /* The server forgets it by itself. */ });
   connection?.close();
   connection = exchange = null;
   thread.clear();
@@ -58,9 +68,13 @@ function leave() {
 
 async function loadMessages(id, request) {
   try {
-    const { messages, runningTurn } = await loadThread(id);
+    const loaded = await loadThread(id);
     if (request !== opening) return;
+    const { messages, runningTurn } = loaded;
     thread.load(messages, runningTurn?.id);
+    setTemporary(loaded.temporary);
+    setMenu(messages.length ? id : null, { isTemporary });
+    if (loaded.title) showTitle(loaded.title);
     if (!runningTurn) return;
     exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
     composer.setRunning(true);
@@ -83,20 +97,40 @@ function connect(id) {
 
 // Asking.
 
-async function ask(question, { fromField = false } = {}) {
+/** With `replaced` (an exchange) the question is another version of that one, and what followed it leaves the screen. */
+async function ask(question, { fromField = false, replaced = null } = {}) {
   if (composer.running) return;
   hideNotice();
+  if (replaced) thread.cutAt(replaced);
   exchange = thread.add(question);
+  exchange.replaced = replaced;
   exchange.begin();
   exchange.isNew = true;
   thread.follows = true;
   thread.toBottom();
   composer.setRunning(true);
   if (!conversationId && !await startConversation(question, fromField)) return;
-  const pending = { message: question, clientMessageId: newId() };
+  const pending = { message: question, clientMessageId: newId(), replaces: replaced?.turnId ?? null };
   keepPending(pending);
   if (fromField) composer.clear();
-  connection.ask(pending.message, pending.clientMessageId);
+  connection.ask(pending.message, pending.clientMessageId, pending.replaces);
+}
+
+/** Show the branch of another version of a question, where the reader is looking. */
+async function switchTo(turnId, direction) {
+  if (composer.running) return;
+  const request = opening;
+  try {
+    const { messages } = await showVersion(conversationId, turnId);
+    if (request !== opening) return;
+    thread.load(messages, null);
+    const shown = thread.ofTurn(turnId);
+    thread.follows = false;
+    shown?.element.scrollIntoView({ block: "nearest" });
+    shown?.asked.focusStep(direction);
+  } catch (error) {
+    if (request === opening) notify(error.message);
+  }
 }
 
 /** The first question opens the conversation. The field keeps the text until that succeeded. */
@@ -104,13 +138,14 @@ async function startConversation(question, fromField) {
   const request = opening;
   isCreating = true;
   try {
-    const { id } = await createConversation();
+    const { id } = await createConversation(isTemporary);
     if (request !== opening || !isCreating) return false;
     conversationId = id;
     if (fromField) composer.clear();
     composer.draftKey = id;
     history.pushState({}, "", `${config.urls.page}c/${id}/`);
     conversations.setCurrent(id);
+    byId("temporary").hidden = true;
     connect(id);
     return true;
   } catch (error) {
@@ -129,11 +164,14 @@ function stop() {
 
 /** The question was not accepted: off the thread, back into the field. */
 function takeBack(question) {
+  const wasVersion = Boolean(exchange?.replaced);
   if (exchange) thread.remove(exchange);
   exchange = null;
   dropPending();
   composer.setRunning(false);
   composer.restore(question);
+  // What the version was to replace stands unchanged on the server.
+  if (wasVersion) loadMessages(conversationId, opening);
 }
 
 function keepPending(pending) {
@@ -150,7 +188,14 @@ function sendPending() {
   try { pending = JSON.parse(sessionStorage.getItem(PENDING + conversationId)); } catch { return; }
   if (!pending || composer.running) return;
   composer.setRunning(true);
-  connection.ask(pending.message, pending.clientMessageId);
+  const replaced = pending.replaces && thread.ofTurn(pending.replaces);
+  if (replaced) {
+    thread.cutAt(replaced);
+    exchange = thread.add(pending.message);
+    exchange.replaced = replaced;
+    exchange.begin();
+  }
+  connection.ask(pending.message, pending.clientMessageId, pending.replaces);
 }
 
 // Receiving.
@@ -173,18 +218,29 @@ function started(frame) {
   if (known && exchange && known !== exchange && !exchange.turnId) thread.remove(exchange);
   exchange = known ?? exchange ?? thread.add(frame.question, frame.turnId);
   exchange.begin(frame.turnId);
-  conversations.touch(conversationId, frame.title);
+  if (exchange.replaced?.turnId) countVersion(exchange);
+  setMenu(conversationId, { isTemporary });
+  if (!isTemporary) conversations.touch(conversationId, frame.title);
   showTitle(frame.title);
+}
+
+/** The new version is the last of those at its place, and the one that is shown. */
+function countVersion(shown) {
+  const { turnId, asked } = shown.replaced;
+  const turnIds = [...(asked.versions?.turnIds ?? [turnId]), shown.turnId];
+  shown.asked.setVersions({ position: turnIds.length, turnIds });
+  shown.replaced = null;
 }
 
 function finished(frame) {
   composer.setRunning(false);
-  if (frame.title) { conversations.touch(conversationId, frame.title); showTitle(frame.title); }
+  if (frame.title) { if (!isTemporary) conversations.touch(conversationId, frame.title); showTitle(frame.title); }
   // A title that the model writes comes after its answer.
   const asked = conversationId;
   setTimeout(async () => {
     await conversations.load();
-    if (asked === conversationId) showTitle(conversations.title(asked));
+    const title = conversations.title(asked);
+    if (asked === conversationId && title) showTitle(title);
   }, LATE_TITLE_MS);
   if (!exchange) return;
   exchange.finish(frame);
@@ -219,6 +275,19 @@ function failed(frame, turn) {
   announce(frame.message);
 }
 
+// Temporary chats: chosen before the first question, forgotten when the reader leaves.
+
+function setTemporary(value) {
+  isTemporary = value;
+  const toggle = byId("temporary");
+  toggle.hidden = Boolean(conversationId);
+  toggle.setAttribute("aria-pressed", String(value));
+  const note = byId("temporary-note");
+  note.hidden = !value;
+  note.textContent = value ? say("temporaryOn", { hours: config.temporaryHours }) : "";
+  byId("main").classList.toggle("is-temporary", value);
+}
+
 // Title and notices.
 
 function showTitle(title) {
@@ -244,6 +313,7 @@ function hideNotice() {
 
 for (const button of document.querySelectorAll("[data-new-conversation]")) button.addEventListener("click", () => open(null));
 for (const button of document.querySelectorAll("[data-question]")) button.addEventListener("click", () => ask(button.dataset.question));
+byId("temporary").addEventListener("click", () => { setTemporary(!isTemporary); composer.focus(); });
 window.addEventListener("popstate", () => {
   const found = /\/c\/([0-9a-f-]{36})\/$/.exec(location.pathname);
   open(found ? found[1] : null, { push: false });

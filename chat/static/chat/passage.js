@@ -47,6 +47,11 @@ function fill(source) {
   byId("passage-score").textContent = typeof source.score === "number" ? say("score", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
   byId("passage-question").textContent = source.question || "";
   byId("passage-question").hidden = !source.question;
+  // Where a page of the web is; an address of any other kind is no link.
+  const address = /^https?:\/\//i.test(source.url || "") ? source.url : "";
+  byId("passage-link").parentElement.hidden = !address;
+  if (address) byId("passage-link").href = address;
+  else byId("passage-link").removeAttribute("href");
   text.update(source.text, NO_CITATIONS);
 }
 

@@ -2,8 +2,10 @@
 // Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
 
 import { announce, byId, config, copyText, el, icon, say, sourceTitle } from "./dom.js";
+import { FeedbackButtons } from "./feedback.js";
 import { StreamedMarkdown } from "./markdown.js";
 import { openPassage } from "./passage.js";
+import { Question } from "./question.js";
 
 const NEAR_BOTTOM = 60;
 const PROVENANCE = {
@@ -13,11 +15,16 @@ const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
-  /** `handlers`: ask(question), edit(question), decide(exchange, toolCallId, isApproved, isLast). */
-  constructor(question, handlers) {
-    this.question = question;
+  /** `handlers`: isRunning(), replace(exchange, text), show(turnId, direction), decide(exchange, toolCallId, isApproved, isLast). */
+  constructor(text, handlers) {
+    this.question = text;
     this.handlers = handlers;
     this.turnId = null;
+    this.asked = new Question(text, {
+      isRunning: handlers.isRunning,
+      edit: (edited) => handlers.replace(this, edited),
+      show: (turnId, direction) => handlers.show(turnId, direction),
+    });
     this.sources = [];
     this.text = "";
     this.pieces = 0;
@@ -28,15 +35,7 @@ export class Exchange {
     this.sourceList = el("div", { class: "sources", hidden: true });
     this.foot = el("footer", { class: "answer-foot" });
     this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, say("answer")), this.toolList, this.prose, this.sourceList, this.foot);
-    this.element = el("article", { class: "exchange" }, this.questionElement(), this.body);
-  }
-
-  questionElement() {
-    const edit = el("button", { type: "button", class: "action", title: say("editHint"), "aria-label": say("editHint"), onclick: () => this.handlers.edit(this.question) }, icon("pencil"));
-    return el("div", { class: "question" },
-      el("h3", { class: "hidden" }, say("you")),
-      el("p", { class: "question-text" }, this.question),
-      el("div", { class: "actions" }, edit));
+    this.element = el("article", { class: "exchange" }, this.asked.element, this.body);
   }
 
   /** Asked, nothing received yet; also the state after a reader re-attaches from the start. */
@@ -107,11 +106,16 @@ export class Exchange {
     this.streamed.update(this.text, { turn: this.turnId, numbers: new Set(this.sources.map((source) => source.n)) });
   }
 
-  /** The end: `answer` is {html, content, status, answerSource, model, messageId}. */
+  /** The same question again: another version of this exchange, or a first try where none reached the server. */
+  again() {
+    this.handlers.replace(this, this.question);
+  }
+
+  /** The end: `answer` is {html, content, status, answerSource, model, messageId, feedback}. */
   finish(answer) {
     this.end();
     this.text = answer.content;
-    if (!answer.content.trim()) { this.showUnanswered(say(answer.status === "interrupted" ? "interrupted" : "empty")); return; }
+    if (!answer.content.trim()) { this.showUnanswered(say(answer.status === "interrupted" ? "interrupted" : "empty"), answer.status); return; }
     const template = document.createElement("template");
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
@@ -140,8 +144,8 @@ export class Exchange {
     this.element.removeAttribute("aria-busy");
   }
 
-  showUnanswered(message) {
-    const retry = action("redo", say("retry"), () => this.handlers.ask(this.question));
+  showUnanswered(message, status = "") {
+    const retry = action("redo", say(status === "interrupted" ? "resume" : "retry"), () => this.again());
     this.body.hidden = false;
     this.prose.replaceChildren(el("div", { class: "unanswered" }, el("p", {}, message), retry));
     this.foot.replaceChildren();
@@ -175,17 +179,19 @@ export class Exchange {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, message }) {
+  showFoot({ status, answerSource, model, message, messageId, feedback }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, model));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
     if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
     const why = config.urls.turnAdmin && this.turnId
       ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
+    const again = { failed: "retry", interrupted: "resume" }[status] ?? "askAgain";
+    const thumbs = messageId ? new FeedbackButtons(messageId, feedback) : null;
     const actions = el("div", { class: "actions" },
       this.copyButton(),
-      action("redo", say(status === "failed" ? "retry" : "askAgain"), () => this.handlers.ask(this.question), say("askAgainHint")),
-      why);
-    this.foot.replaceChildren(labels, actions);
+      action("redo", say(again), () => this.again(), say("askAgainHint")),
+      thumbs?.up, thumbs?.down, why);
+    this.foot.replaceChildren(labels, actions, ...(thumbs ? [thumbs.form] : []));
   }
 
   copyButton() {
@@ -246,8 +252,10 @@ export class Thread {
     this.clear();
     for (const message of messages) {
       const exchange = this.ofTurn(message.turn.id) ?? this.add(message.role === "user" ? message.content : "", message.turn.id);
-      if (message.role === "assistant") { exchange.setSources(message.sources); exchange.finish(stored(message)); }
-      else exchange.stored = message.turn;
+      if (message.role === "assistant") { exchange.setSources(message.sources); exchange.finish(stored(message)); continue; }
+      exchange.asked.setVersions(message.versions);
+      for (const tool of message.tools) exchange.setTool(tool);
+      exchange.status = message.turn.status;
     }
     for (const exchange of this.exchanges) this.closeUnanswered(exchange, runningTurnId);
     this.showWelcome(!this.exchanges.length);
@@ -257,7 +265,7 @@ export class Thread {
 
   closeUnanswered(exchange, runningTurnId) {
     if (exchange.turnId === runningTurnId) exchange.begin();
-    else if (!exchange.isOver) exchange.showUnanswered(say("unanswered"));
+    else if (!exchange.isOver) exchange.showUnanswered(say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
   }
 
   add(question, turnId = null) {
@@ -273,6 +281,13 @@ export class Thread {
     this.exchanges = this.exchanges.filter((other) => other !== exchange);
     exchange.element.remove();
     this.showWelcome(!this.exchanges.length);
+  }
+
+  /** Take an exchange and all that follows it off the screen: another version comes in their place. */
+  cutAt(exchange) {
+    const place = this.exchanges.indexOf(exchange);
+    if (place < 0) return;
+    for (const gone of this.exchanges.splice(place)) gone.element.remove();
   }
 
   ofTurn(turnId) {
@@ -329,4 +344,5 @@ export class Thread {
 
 const stored = (message) => ({
   html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model,
+  messageId: message.id, feedback: message.feedback,
 });

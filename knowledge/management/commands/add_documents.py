@@ -1,4 +1,4 @@
-"""`add_documents AGENT PATH…`: load files or folders and index them, inline, with a progress bar."""
+"""`add_documents AGENT PATH…`: load files, folders, pages and sitemaps and index them, inline, with a progress bar."""
 
 from argparse import ArgumentParser
 from collections import defaultdict
@@ -8,9 +8,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.exceptions import PageRefusedError, UnreadableDocumentError
+from knowledge.fetching.addresses import is_address
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import build_missing_indexes
+from knowledge.indexing.jobs import build_missing_indexes, refresh_now
+from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     agent_named,
@@ -19,7 +21,7 @@ from knowledge.management.terminal import (
     print_report,
     progress_bar,
 )
-from knowledge.models import Category, Document
+from knowledge.models import Category, Document, WebSource
 from knowledge.overlaps import find_overlaps
 from knowledge.parsing.registry import SUPPORTED_SUFFIXES, check_size
 
@@ -28,18 +30,23 @@ LONGEST_NAME = 500
 
 
 class Command(BaseCommand):
-    help = "Load files or folders into an agent and index them."
+    help = "Load files, folders, pages of the web or sitemaps into an agent and index them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
-        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path)
+        parser.add_argument(
+            "paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap"
+        )
         parser.add_argument("--category", default="", help="of all these documents")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         report = IndexReport()
-        files = list_files(options["paths"], report)
+        addresses = [path for path in options["paths"] if is_address(path)]
+        files = list_files(
+            [Path(path) for path in options["paths"] if not is_address(path)], report
+        )
         category = None
         with errors_to_terminal(), progress_bar("point") as on_progress:
             if options["category"]:
@@ -48,6 +55,8 @@ class Command(BaseCommand):
             index_documents(
                 agent=agent, documents=documents, report=report, on_progress=on_progress
             )
+            for source in keep_addresses(agent, addresses, category, report):
+                refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
             if report.embedded:
                 find_overlaps(agent, document_ids={document.pk for document in documents})
@@ -55,8 +64,20 @@ class Command(BaseCommand):
             print_json(self.stdout, report.as_json())
         else:
             print_report(self.stdout, report.as_json())
-        if report.failed and not report.documents:
+        if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
+
+
+def keep_addresses(
+    agent: Agent, addresses: list[str], category: Category | None, report: IndexReport
+) -> list[WebSource]:
+    sources = []
+    for address in addresses:
+        try:
+            sources.append(add_source(agent=agent, address=address, category=category))
+        except PageRefusedError as error:
+            report.fail(address, f"{error.public_message} ({error})")
+    return sources
 
 
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:

@@ -4,10 +4,20 @@ import uuid
 from typing import Any
 
 from django.test import TestCase
+from django.utils import timezone
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Message, Role, ServiceToken, Turn
-from chat.thread import append_batch
+from chat.models import (
+    AnswerSource,
+    Conversation,
+    Feedback,
+    Message,
+    Role,
+    ServiceToken,
+    SharedThread,
+    Turn,
+)
+from chat.thread import append_batch, claim_turn
 from knowledge.models import Chunk, Document
 from tests.admin_pages import (
     client_of,
@@ -218,3 +228,68 @@ class ServiceTokenTest(TestCase):
         client.post(pages[0], {"action": "revoke", "_selected_action": [token.pk]})
         token.refresh_from_db()
         assert token.is_revoked
+
+
+class FeedbackAdminTests(TestCase):
+    def make_verdict(self, **overrides: Any) -> Feedback:
+        fields = {"verdict": "down", "reason": "incomplete", "comment": "Et le soir ?", **overrides}
+        return Feedback.objects.create(turn=make_answered(), **fields)
+
+    def test_list_counts_what_stands_and_links_each_trace(self) -> None:
+        client = client_of(make_staff("chat.view_turn"))
+        given = self.make_verdict()
+        self.make_verdict(verdict="up")
+        self.make_verdict(verdict="up", withdrawn_at=timezone.now())
+        response = client.get(admin_url(Feedback, "changelist"))
+        assert (response.context["up"], response.context["down"]) == (1, 1)
+        text = response.content.decode()
+        assert admin_url(Turn, "change", given.turn_id) in text
+        assert "Et le soir" in text
+        for query in ({"withdrawn": "yes"}, {"verdict__exact": "down"}):
+            found = client.get(admin_url(Feedback, "changelist", **query)).context["cl"]
+            assert found.result_count == 1, query
+        assert client.get(admin_url(Feedback, "change", given.pk)).status_code == 200
+
+    def test_turns_are_filtered_by_verdict(self) -> None:
+        client = client_of(make_staff("chat.view_turn"))
+        self.make_verdict()
+        make_answered()
+        address = admin_url(Turn, "changelist", feedback__verdict__exact="down")
+        assert client.get(address).context["cl"].result_count == 1
+
+    def test_verdicts_are_private(self) -> None:
+        client = client_of(make_staff("chat.view_feedback"))
+        assert client.get(admin_url(Feedback, "changelist")).status_code == 403
+
+    def test_list_takes_the_same_queries_for_one_and_ten(self) -> None:
+        address = admin_url(Feedback, "changelist")
+        one, ten = queries_with_one_and_ten_rows(superuser_client(), address, self.make_verdict)
+        assert one == ten
+
+    def test_other_versions_of_a_conversation_are_marked(self) -> None:
+        turn = make_answered()
+        claim_turn(
+            conversation_id=turn.conversation_id,
+            client_message_id="a",
+            question="Et demain ?",
+            replaces=turn.pk,
+        )
+        page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
+        marked = [entry["is_other_version"] for entry in page.context["thread"]]
+        assert marked == [True, True, False]
+
+
+class SharedThreadAdminTests(TestCase):
+    def test_staff_see_links_and_may_close_them(self) -> None:
+        shared = SharedThread.objects.create(
+            conversation=make_answered().conversation, title="Horaires"
+        )
+        looking = client_of(make_staff("chat.view_turn"))
+        assert looking.get(admin_url(SharedThread, "changelist")).status_code == 200
+        assert looking.get(admin_url(SharedThread, "change", shared.pk)).status_code == 200
+        body = {"action": "revoke", "_selected_action": [shared.pk]}
+        looking.post(admin_url(SharedThread, "changelist"), body)
+        assert SharedThread.objects.exists()
+        closing = client_of(make_staff("chat.view_turn", "chat.delete_sharedthread"))
+        closing.post(admin_url(SharedThread, "changelist"), body)
+        assert not SharedThread.objects.exists()

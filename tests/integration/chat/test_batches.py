@@ -138,7 +138,7 @@ class BatchTests(TestCase):
             assert self.contents() == [("assistant", ""), ("tool", "a"), ("tool", "b")]
         assert thread.version == 1
 
-    def test_duplicates_are_impossible_by_constraint(self) -> None:
+    def test_deduplication_is_a_constraint_on_operation_and_call(self) -> None:
         result = append(self.conversation, make_batch(self.conversation, "a"))
         stored = result.messages[1]
         stored.pk = None
@@ -187,7 +187,7 @@ class EndpointTests(TestCase):
     def address(self) -> str:
         return f"/api/ui/chat-sessions/{self.conversation.pk}/messages/batch"
 
-    def test_batch_is_answered_in_the_form_of_the_seed_with_its_etag(self) -> None:
+    def test_en_tetes_corps_reponse_are_those_of_the_seed_with_its_etag(self) -> None:
         operation = str(uuid.uuid4())
         response = self.post(wire("a", "b"), operation=operation)
         body = response.json()
@@ -202,7 +202,7 @@ class EndpointTests(TestCase):
         }
         assert second["session_id"] == str(self.conversation.pk)
 
-    def test_idempotence_replay_same_batch_says_not_applied_with_the_same_messages(self) -> None:
+    def test_applied_false_sur_replays_with_the_same_messages(self) -> None:
         operation = str(uuid.uuid4())
         first = self.post(wire("a"), operation=operation, If_Match='"0"').json()
         again = self.post(wire("a"), operation=operation, If_Match='"0"').json()
@@ -210,7 +210,7 @@ class EndpointTests(TestCase):
         assert first["data"]["messages"] == again["data"]["messages"]
         assert Message.objects.count() == 2
 
-    def test_stale_if_match_is_409_with_the_current_etag_then_success(self) -> None:
+    def test_409_resolus_stale_if_match_has_the_current_etag_then_success(self) -> None:
         self.post(wire("a"), If_Match='"0"')
         for stale in ('"0"', '"99"', "rubbish", 'W/"0"'):
             refused = self.post(wire("b"), If_Match=stale)
@@ -221,7 +221,9 @@ class EndpointTests(TestCase):
         calls = Message.objects.for_conversation(self.conversation.pk)
         assert [m.tool_call_id for m in calls] == ["", "a", "", "b"]
 
-    def test_validation_arguments_that_are_not_json_are_422_and_nothing_is_stored(self) -> None:
+    def test_validation_rejet_422_of_arguments_that_are_not_json_and_nothing_is_stored(
+        self,
+    ) -> None:
         for arguments in ("{", "", "[1]", "NaN", "3"):
             messages = wire("a")
             messages[0]["tool_calls"][0]["function"]["arguments"] = arguments
@@ -293,7 +295,7 @@ class EndpointTests(TestCase):
         assert self.post(wire("a"), Idempotency_Key="k").status_code == 200
         assert self.post(wire("b"), Idempotency_Key="k").status_code == 422
 
-    def test_tokens_serveur_only_a_service_token_opens_the_endpoint(self) -> None:
+    def test_appels_batch_tokens_serveur_open_the_endpoint_pas_de_token_client(self) -> None:
         for token in ("", "wrong", self.token.token_hash):
             refused = self.post(wire("a"), token=token)
             assert refused.status_code == 401, token
@@ -308,7 +310,7 @@ class EndpointTests(TestCase):
         ServiceToken.objects.update(is_revoked=True)
         assert self.post(wire("a")).status_code == 401
 
-    def test_a_token_for_other_deployments_is_403(self) -> None:
+    def test_ownership_a_token_for_other_deployments_is_403(self) -> None:
         ServiceToken.objects.update(all_deployments=False)
         other = make_deployment()
         self.token.deployments.add(other)
@@ -386,7 +388,7 @@ class TokenCommandTests(TestCase):
 class FiftyWriters(TransactionTestCase):
     """Writers of their own threads and connections, on one conversation."""
 
-    def test_fifty_writers_store_every_message_once_and_in_order(self) -> None:
+    def test_pas_de_reordre_ni_de_doublons_with_fifty_writers(self) -> None:
         conversation = make_conversation()
         failures: list[BaseException] = []
 

@@ -8,9 +8,9 @@ from django.test import AsyncClient, TestCase
 from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
-from chat.models import Message
-from tests.factories import make_conversation, make_library
-from tests.integration.chat.test_turn import NEAR, scripted
+from chat.models import Conversation, Message, Turn, TurnStatus
+from tests.factories import make_conversation, make_library, make_turn
+from tests.integration.chat.test_turn import NEAR, model, scripted
 from tests.sockets import Socket
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
@@ -85,6 +85,61 @@ class ConsumerTests(TestCase):
         assert await in_database(Message.objects.count) == 2
         await other.close()
 
+    async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
+        client, conversation = await self.owner()
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await socket.send(type="stop")
+            await socket.until_end()
+            turn = await Turn.objects.aget()
+            await socket.send(type="retry", turnId=str(turn.pk))
+            frames = await socket.until_end()
+        assert (frames[0]["type"], frames[0]["turnId"]) == ("meta", str(turn.pk))
+        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout.")
+        assert await in_database(Message.objects.count) == 2
+        await socket.close()
+
+    async def test_nobody_retries_or_stops_for_somebody_else(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        turn = await in_database(make_turn, foreign, status=TurnStatus.INTERRUPTED)
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.receive())["code"] == "turn_not_found"
+        for verb in ("retry", "stop"):
+            refused = await client.post(f"/api/rag/turns/{turn.pk}/{verb}")
+            assert refused.status_code == 404
+        await socket.close()
+
+    async def test_stop_and_retry_over_http(self) -> None:
+        client, conversation = await self.owner()
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            turn = await Turn.objects.aget()
+            stopped = await client.post(f"/api/rag/turns/{turn.pk}/stop")
+            await socket.until_end()
+            again = await client.post(f"/api/rag/turns/{turn.pk}/stop")
+            retried = await client.post(f"/api/rag/turns/{turn.pk}/retry")
+            told = b"".join([piece async for piece in retried.streaming_content])  # type: ignore[attr-defined]
+        assert (stopped.json(), again.json()) == ({"stopped": True}, {"stopped": False})
+        assert b'"status": "done"' in told
+        assert "Tout." in told.decode()
+        await socket.close()
+
+    async def test_page_that_comes_back_sees_the_turn_that_another_process_runs(self) -> None:
+        client, conversation = await self.owner()
+        row = await Conversation.objects.aget(pk=conversation)
+        turn = await in_database(make_turn, row, status=TurnStatus.RUNNING)
+        await Message.objects.acreate(conversation=row, turn=turn, role="user", content=NEAR)
+        shown = await client.get(f"/api/conversations/{conversation}/messages/")
+        assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
+
     async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)
@@ -118,4 +173,34 @@ class ConsumerTests(TestCase):
             last = (await socket.until_end())[-1]
         assert (deleted.status_code, last["status"]) == (204, "interrupted")
         assert await in_database(Message.objects.count) == 0
+        await socket.close()
+
+    async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(
+        self,
+    ) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        with scripted("Première.", "Seconde."):
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            first = (await socket.until_end())[0]["turnId"]
+            for _ in range(2):
+                await socket.send(type="ask", message=NEAR, clientMessageId="b", replaces=first)
+                frames = await socket.until_end()
+            prompts = [call.messages for call in model().calls]
+            model().assert_exhausted()
+        assert frames[-1]["content"] == "Seconde."
+        assert "Première." not in "".join(message.content for message in prompts[1])
+        thread = await client.get(f"/api/conversations/{conversation}/messages/")
+        shown = thread.json()["messages"]
+        assert [message["content"] for message in shown] == [NEAR, "Seconde."]
+        assert shown[0]["versions"]["position"] == 2
+        await socket.close()
+
+    async def test_turn_to_be_replaced_must_be_of_the_same_conversation(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
+        assert (await socket.receive())["code"] == "turn_not_found"
+        await socket.send(type="ask", message=NEAR, replaces="x")
+        assert (await socket.receive())["code"] == "invalid_message"
         await socket.close()

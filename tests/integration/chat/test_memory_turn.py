@@ -9,10 +9,10 @@ from chat.answering import MEMORY_MODEL
 from chat.models import AnswerSource, Message, MessageType, Role
 from chat.protocol import Sources
 from chat.turn import TurnRequest, run_turn
-from faqs.models import CachedResponse, EntryStatus
+from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of
-from tests.integration.chat.test_turn import Listener, ask, model, scripted
+from tests.integration.chat.test_turn import FAR, Listener, ask, model, scripted
 
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 OPEN = "Quels sont les horaires de la piscine ?"
@@ -63,6 +63,15 @@ class MemoryTurnTests(TestCase):
         assert listener.text == WRITTEN
         assert second.answer.sources == first.answer.sources
 
+    async def test_temporary_chat_teaches_nothing(self) -> None:
+        chat = await in_database(make_conversation, self.deployment, is_temporary=True)
+        with scripted(WRITTEN):
+            result, _ = await ask(self.deployment, NEAR, chat)
+            await ask(self.deployment, FAR, chat)
+        assert result.answer.source == AnswerSource.LLM
+        assert not await CachedResponse.objects.aexists()
+        assert not await UnansweredQuestion.objects.aexists()
+
     async def test_deleting_the_passage_stops_the_learned_answer_at_once(self) -> None:
         with scripted(WRITTEN, "Rien ne le dit."):
             await ask(self.deployment, NEAR)
@@ -83,7 +92,7 @@ class MemoryTurnTests(TestCase):
         await in_database(make_entry, self.deployment, "Et la piscine ?", "De 9 à 20 h.")
         conversation = await in_database(make_conversation, self.deployment)
         await in_database(make_exchange, conversation, NEAR, WRITTEN)
-        with scripted(WRITTEN):
+        with scripted("Non.", WRITTEN):
             result, _ = await ask(self.deployment, "Et pour les salles de travail ?", conversation)
         assert self.outcome(result.trace.lines) == "follow_up"
         assert self.outcome(result.trace.lines, "learn") == "not_kept"

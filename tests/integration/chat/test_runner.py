@@ -15,10 +15,16 @@ from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat import runner as runner_module
-from chat.exceptions import ConversationNotFoundError
+from chat.event_log import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent
+from chat.exceptions import (
+    ConversationNotFoundError,
+    ServerStoppingError,
+    TurnNotLastError,
+    TurnRunningError,
+)
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Failure
-from chat.runner import NumberedEvent, Runner, TurnLog
+from chat.runner import Runner
 from chat.thread import save_exchange
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
@@ -62,26 +68,15 @@ class RunnerTests(TestCase):
             await told(runner, await start(runner, conversation, NEAR))
         assert renewed.call_count > 1
 
-    async def test_reader_that_has_seen_all_so_far_gets_nothing_twice(self) -> None:
-        log = TurnLog()
-        log.append(Delta("Bon"))
-        log.append(Delta("jour"))
-        runner, turn_id = Runner(), uuid.uuid4()
-        runner._logs[turn_id] = log
-        reader = asyncio.create_task(told(runner, turn_id, after=2))
-        await asyncio.sleep(0.01)
-        log.append(Failure("x", "fin", retryable=False))
-        assert [number for number, _event in await reader] == [3]
-
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
-        elsewhere = Runner()
+        elsewhere = Runner(MemoryEventLogs())
         with (
             scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)),
             override_settings(TURN_POLL_SECONDS=0.02),
         ):
             turn_id = await start(elsewhere, conversation, NEAR)
-            last = (await told(Runner(), turn_id))[-1][1]
+            last = (await told(Runner(MemoryEventLogs()), turn_id))[-1][1]
         assert isinstance(last, Done)
         assert (last.status, last.content) == ("done", "Un deux")
 
@@ -160,6 +155,208 @@ class RunnerTests(TestCase):
             await _settle()
         await conversation.arefresh_from_db()
         assert conversation.title == "De moi"
+
+
+SLOW = ScriptedReply(pieces=["Un", *(f" {number}" for number in range(100))], interval=0.05)
+
+
+async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
+    """Wait for the first text of a turn."""
+    async for _number, event in runner.follow(turn_id):
+        if isinstance(event, Delta):
+            return
+
+
+@override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+class OtherProcessTests(TestCase):
+    """Two runners on one database know of each other as two processes do."""
+
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.owner, self.other = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def test_stop_reaches_the_process_that_runs_the_turn(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            await begun(self.owner, turn_id)
+            assert await self.other.stop_anywhere(self.conversation.pk)
+            async with asyncio.timeout(2):
+                last = (await told(self.owner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+        assert last.content.startswith("Un")
+
+    async def test_stop_where_nothing_runs_stops_nothing(self) -> None:
+        assert not await self.other.stop_anywhere(self.conversation.pk)
+        await told(self.owner, await start(self.owner, self.conversation, KNOWN))
+        assert not await self.other.stop_anywhere(self.conversation.pk)
+
+    async def test_turn_of_a_conversation_deleted_elsewhere_is_stopped(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            await begun(self.owner, turn_id)
+            await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
+            async with asyncio.timeout(2):
+                await told(self.owner, turn_id)
+
+    async def test_same_message_to_both_gives_one_turn_and_one_answer(self) -> None:
+        ids = {await start(runner, self.conversation, KNOWN) for runner in (self.owner, self.other)}
+        [turn_id] = ids
+        ends = [(await told(runner, turn_id))[-1][1] for runner in (self.owner, self.other)]
+        assert [end.content for end in ends if isinstance(end, Done)] == [ends[0].content] * 2  # type: ignore[union-attr]
+        assert await Message.objects.acount() == 2
+
+    async def test_second_question_is_refused_while_another_process_answers(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            with pytest.raises(TurnRunningError):
+                await self.other.start(
+                    self.conversation, question=KNOWN, client_message_id="b", language="fr"
+                )
+            await self.owner.drain()
+            await told(self.owner, turn_id)
+
+    async def test_answer_that_ended_elsewhere_is_told_whole_to_a_reader_that_saw_part(
+        self,
+    ) -> None:
+        turn_id = await start(self.owner, self.conversation, KNOWN)
+        here = await told(self.owner, turn_id)
+        there = await told(self.other, turn_id, after=2)
+        assert [event.name for _number, event in there] == ["meta", "sources", "delta", "done"]
+        assert there[2][1] == here[2][1]
+
+
+class RetryTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.runner = Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def interrupted(self) -> Turn:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            self.runner.stop(self.conversation.pk)
+            await told(self.runner, turn_id)
+        return await Turn.objects.aget(pk=turn_id)
+
+    async def retry(self, turn: Turn) -> list[NumberedEvent]:
+        return await told(self.runner, await self.runner.retry(turn, language="fr"))
+
+    async def test_interrupted_turn_runs_again_with_one_question_and_one_answer(self) -> None:
+        turn = await self.interrupted()
+        assert await Message.objects.acount() == 2
+        with scripted(["La ", "réponse."]):
+            events = await self.retry(turn)
+        last = events[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "La réponse.")
+        messages = [(m.role, m.content) async for m in Message.objects.all()]
+        assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
+        assert events[0][0] == EVENTS_PER_RUN + 1
+
+    async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(
+        self,
+    ) -> None:
+        turn = await self.interrupted()
+        again = await start(self.runner, self.conversation, NEAR)
+        last = (await told(self.runner, again))[-1][1]
+        assert again == turn.pk
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+
+    async def test_two_that_retry_get_the_same_run(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            first, second = await asyncio.gather(self.retry(turn), self.retry(turn))
+        assert first[-1] == second[-1]
+        assert await Message.objects.acount() == 2
+
+    async def test_answered_turn_is_told_and_not_run_again(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            first = await self.retry(turn)
+            second = await self.retry(turn)
+        assert second[-1] == first[-1]
+
+    async def test_reader_of_the_first_run_is_told_the_second_from_its_start(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            await self.runner.retry(turn, language="fr")
+            events = await told(self.runner, turn.pk, after=3)
+        assert events[0][1].name == "meta"
+
+    async def test_question_that_the_conversation_left_behind_is_not_run_again(self) -> None:
+        turn = await self.interrupted()
+        following = await self.runner.start(
+            self.conversation, question=KNOWN, client_message_id="b", language="fr"
+        )
+        await told(self.runner, following)
+        with pytest.raises(TurnNotLastError):
+            await self.runner.retry(turn, language="fr")
+        await turn.arefresh_from_db()
+        assert turn.status == TurnStatus.INTERRUPTED
+
+
+class DrainTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.runner = Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def test_running_turn_may_end_before_the_process(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await self.runner.drain(10)
+            last = (await told(self.runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "Un deux trois")
+
+    async def test_turn_that_takes_longer_is_stopped_with_its_text(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            async with asyncio.timeout(2):
+                await self.runner.drain(0.2)
+            last = (await told(self.runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+        assert last.content.startswith("Un")
+
+    async def test_second_signal_waits_no_longer(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            async with asyncio.timeout(2):
+                draining = asyncio.create_task(self.runner.drain(60))
+                await asyncio.sleep(0.1)
+                self.runner.hurry()
+                await draining
+
+    async def test_question_to_a_process_that_is_ending_is_refused_by_name(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
+            await start(self.runner, self.conversation, NEAR)
+            draining = asyncio.create_task(self.runner.drain(10))
+            await asyncio.sleep(0.05)
+            with pytest.raises(ServerStoppingError):
+                await start(self.runner, self.conversation, NEAR)
+            await draining
 
 
 def _generate_titles(deployment: Deployment) -> None:

@@ -10,7 +10,7 @@ from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
 from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
-from chat.models import Message, Role, Turn, TurnStatus
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import (
     Answer,
     Exchange,
@@ -70,6 +70,14 @@ class ClaimTests(TestCase):
         assert len(conversation.title) == 50
         assert conversation.title.endswith("…")
         assert default_title("Où est\nla mairie ?") == "Où est la mairie ?"
+
+    def test_conversation_whose_title_was_emptied_keeps_its_history(self) -> None:
+        conversation = make_conversation()
+        first = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
+        Turn.objects.update(status=TurnStatus.DONE)
+        Conversation.objects.update(title="")
+        later = claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
+        assert (first.is_first, later.is_first) == (True, False)
 
     def test_exchange_is_saved_once(self) -> None:
         conversation = make_conversation()

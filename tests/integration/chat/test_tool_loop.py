@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -39,7 +40,7 @@ from chat.models import (
 from chat.protocol import Done, Tool
 from chat.rounds import operation_id_of
 from chat.thread import append_batch, load_thread
-from chat.tool_loop import Toolbox
+from chat.toolbox import Toolbox, choose_tools
 from chat.turn import TurnResult
 from faqs.models import CachedResponse
 from tests.factories import (
@@ -49,6 +50,7 @@ from tests.factories import (
     make_deployment,
     make_exchange,
     make_library,
+    make_user,
 )
 from tests.integration.chat.test_turn import FAR, KNOWN, Listener, ask, model, scripted
 from tests.model_server import ModelReply, ModelServer, check_chat_request
@@ -136,12 +138,23 @@ class LoopTestCase(TestCase):
 class SectionOneTests(LoopTestCase):
     """I. Boucle d'orchestration robuste avec arrêt intelligent."""
 
-    async def test_pas_de_tool_calls_ends_the_loop_with_the_first_answer(self) -> None:
+    async def test_arret_intelligent_pas_de_tool_calls_ends_the_loop_with_the_first_answer(
+        self,
+    ) -> None:
         with self.story(["À l'accueil [1]."]):
             result, _listener = await self.ask()
         assert result.answer.stop_reason == StopReason.ANSWERED
         assert (result.answer.llm_calls, result.answer.rounds) == (1, 0)
         assert (result.answer.source, result.answer.efficiency) == (AnswerSource.LLM, 100.0)
+
+    async def test_qualite_de_reponse_is_the_model_s_to_judge_and_a_short_answer_stands(
+        self,
+    ) -> None:
+        with self.story(["Oui."]):
+            result, _listener = await self.ask()
+            criteria = model().calls[0].messages[0].content
+        assert (result.answer.text, result.answer.stop_reason) == ("Oui.", StopReason.ANSWERED)
+        assert "COMPLÈTE et SATISFAISANTE" in criteria
 
     async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
@@ -203,16 +216,13 @@ class SectionOneTests(LoopTestCase):
         assert "ARRÊT" not in without.messages[0].content
         assert without.options.tools == ()
 
-    async def test_calculation_of_tools_is_done_once_a_turn(self) -> None:
+    async def test_meme_liste_d_outils_is_chosen_once_a_turn(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Fin."])
-        with mock.patch("chat.tool_loop.available_tools") as available, declared(weather, clock):
-            from tools_registry.catalog import available_tools
-
-            available.side_effect = available_tools
-            with scripted(*replies):
+        with mock.patch("chat.turn.choose_tools", wraps=choose_tools) as chosen:
+            with declared(weather, clock), scripted(*replies):
                 await self.ask()
                 offered = [made.options.tools for made in model().calls]
-        assert available.call_count == 1
+        assert chosen.call_count == 1
         assert offered[0] == offered[1] == offered[2]
         assert {tool["function"]["name"] for tool in offered[0]} == {"weather", "clock"}
 
@@ -247,7 +257,7 @@ class SectionOneTests(LoopTestCase):
 class SectionTwoTests(LoopTestCase):
     """II. Persistance atomique, idempotence et concurrence."""
 
-    async def test_premiere_relance_holds_the_request_and_its_tools_and_later_ones_too(
+    async def test_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(
         self,
     ) -> None:
         replies = (
@@ -267,6 +277,14 @@ class SectionTwoTests(LoopTestCase):
         ]
         assert len({m.operation_id for m in stored}) == 2
 
+    async def test_nouvel_operation_id_for_each_round_of_each_turn(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        for _ in range(2):
+            with self.story(asking(call("clock")), asking(call("weather", city="L")), ["Fin."]):
+                await self.ask(conversation=conversation)
+        applied = [o.operation_id async for o in AppliedOperation.objects.all()]
+        assert len(set(applied)) == len(applied) == 4
+
     async def test_operation_id_is_derived_and_stored_before_the_tools_run(self) -> None:
         seen: list[list[uuid.UUID]] = []
 
@@ -282,7 +300,7 @@ class SectionTwoTests(LoopTestCase):
         assert seen == [[expected]]
         assert [o.operation_id async for o in AppliedOperation.objects.all()] == [expected]
 
-    async def test_409_conflict_is_reloaded_and_replayed_without_a_duplicate(self) -> None:
+    async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         writers = iter(range(3))
 
@@ -416,7 +434,7 @@ class SectionThreeTests(LoopTestCase):
         assert last.role == "tool"
         assert json.loads(last.content) == {"city": "Lyon", "degrees": 12}
 
-    async def test_thread_reconstruit_from_the_database_holds_earlier_rounds(self) -> None:
+    async def test_thread_reconstruit_thread_db_recharge_holds_earlier_rounds(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         with self.story(asking(call("weather", city="Lyon")), ["12 °C."]):
             await self.ask(conversation=conversation)
@@ -492,6 +510,26 @@ class SectionFourTests(LoopTestCase):
         stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
         assert [m.success for m in stored] == [False, False]
 
+    async def test_a_right_lost_while_the_model_answers_bites_within_the_turn(self) -> None:
+        user = await in_database(make_user)
+        group = await Group.objects.acreate(name="librarians")
+        await user.groups.aadd(group)
+        conversation = await in_database(make_conversation, self.deployment, user=user)
+
+        def leave() -> dict[str, object]:
+            """Leave the group."""
+            user.groups.clear()
+            return {}
+
+        with declared(clock, leave, tags=frozenset({"librarians"}), uses_database=True):
+            with scripted(asking(call("leave")), asking(call("clock")), ["Non."]):
+                await self.ask(conversation=conversation)
+                offered = [len(made.options.tools) for made in model().calls]
+        assert offered == [2, 2, 2]
+        assert ran == []
+        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
+        assert [(m.name, m.error) for m in stored] == [("leave", ""), ("clock", "tool_forbidden")]
+
 
 @contextmanager
 def declared_too(function: Any) -> Iterator[None]:
@@ -529,7 +567,7 @@ class SectionFiveTests(LoopTestCase):
 class SectionSixTests(LoopTestCase):
     """VI. Logs et traçabilité."""
 
-    async def test_metadonnees_de_tracage_stand_in_the_lines_and_personal_data_does_not(
+    async def test_logs_avant_chaque_appel_details_des_tool_calls_metadonnees_de_tracage(
         self,
     ) -> None:
         conversation = await in_database(make_conversation, self.deployment)
@@ -611,7 +649,6 @@ class EventTests(LoopTestCase):
         assert states == [ExecutionState.FINISHED] * 5
 
     async def test_guard_rail_lets_a_question_pass_for_a_tool_above_its_threshold(self) -> None:
-        from chat.tool_loop import Toolbox
         from tools_registry.selection.base import SelectedTool, SelectionReason
         from tools_registry.tool import registry
 
@@ -619,7 +656,7 @@ class EventTests(LoopTestCase):
             spec = registry.get("clock")
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            toolbox = Toolbox((found,), frozenset(), None, has_threshold=True)
+            toolbox = Toolbox((found,), None, has_threshold=True)
             with mock.patch("chat.turn.choose_tools", return_value=toolbox), scripted(["10 h."]):
                 result, _listener = await self.ask(FAR)
                 prompt = model().calls[0].messages[-1].content
@@ -667,7 +704,9 @@ class EmptyLibraryTests(TestCase):
 class SectionTenTests(LoopTestCase):
     """X. Critères de réception, with the backend of real servers and a server as strict as theirs."""
 
-    async def test_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(self) -> None:
+    async def test_sequence_claire_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(
+        self,
+    ) -> None:
         def wave(*cities: str) -> ModelReply:
             # Some servers number the calls of every reply from 0 again.
             calls = [
@@ -736,4 +775,4 @@ class EarlierToolsTests(LoopTestCase):
             spec = registry.get("clock")
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            assert not Toolbox((found,), frozenset(), None).fits_the_question
+            assert not Toolbox((found,), None).fits_the_question

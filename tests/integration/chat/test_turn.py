@@ -80,6 +80,7 @@ async def ask(
         language="fr",
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
+        user_id=conversation.user_id,
         is_first=claimed.is_first,
     )
     result = await run_turn(request, listener)
@@ -149,6 +150,7 @@ class PathTests(TestCase):
             result, _ = await ask(self.deployment, VERIFIABLE)
             model().assert_exhausted()
         assert self.steps(result)["direct_answer"] == "verified"
+        assert result.answer.llm_calls == 1
         assert result.answer.source == AnswerSource.DIRECT_QA
 
     async def test_verifier_is_off_by_default(self) -> None:
@@ -161,6 +163,36 @@ class PathTests(TestCase):
         result, _ = await ask(self.deployment, f"Et {KNOWN[0].lower()}{KNOWN[1:]}", conversation)
         assert self.steps(result)["standalone"] == "follow_up"
         assert result.answer.source != AnswerSource.DIRECT_QA
+
+    async def follow_up_of_the_fees(self, question: str) -> tuple[TurnResult, Listener]:
+        conversation = await in_database(make_conversation, self.deployment)
+        await in_database(make_exchange, conversation, "La carte de lecteur ?", "Elle se paie.")
+        return await ask(self.deployment, question, conversation)
+
+    async def test_follow_up_that_the_model_rewrote_may_have_a_direct_answer(self) -> None:
+        with scripted("Combien coûte la carte de lecteur ?"):
+            result, listener = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            model().assert_exhausted()
+        steps = self.steps(result)
+        assert (steps["standalone"], steps["rewriting"]) == ("follow_up", "rewritten")
+        assert result.answer.source == AnswerSource.DIRECT_QA
+        assert "12 euros" in listener.text
+        assert result.answer.llm_calls == 1
+
+    async def test_rewriting_that_brings_something_in_is_not_used(self) -> None:
+        with scripted("Combien coûte la carte de lecteur pour 3 ans ?", "Je ne sais pas."):
+            result, _ = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            model().assert_exhausted()
+        assert self.steps(result)["rewriting"] == "rejected"
+        assert self.steps(result)["direct_answer"] == "follow_up"
+        assert result.answer.llm_calls == 2
+
+    async def test_plain_question_after_another_one_is_not_rewritten(self) -> None:
+        with scripted():
+            result, _ = await self.follow_up_of_the_fees(KNOWN)
+            model().assert_exhausted()
+        assert "rewriting" not in self.steps(result)
+        assert result.answer.source == AnswerSource.DIRECT_QA
 
     async def test_every_exit_saves_one_question_one_answer_and_the_trace(self) -> None:
         for question in (KNOWN, FAR, NEAR):

@@ -1,14 +1,17 @@
 """The audit of the memory: list, filters, actions, form, and the tester."""
 
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 from django.contrib.auth.models import User
 from django.test import TestCase
 from django.urls import reverse
+from django.utils import timezone
 
 from agents.admin_base import admin_url
 from faqs.learning import report_wrong
+from faqs.memory.entries import validate_entries
 from faqs.models import (
     CachedResponse,
     DeletedResponse,
@@ -260,6 +263,22 @@ class PromotionTests(TestCase):
         Chunk.objects.filter(pk=chunk.pk)._raw_delete(using="default")
         assert "un passage d’origine" in self.promote_now(entry)
         assert not LearnedResponse.objects.exists()
+
+    def test_entry_too_old_or_overdue_is_not_promoted_before_it_is_validated_again(self) -> None:
+        entry = make_entry(self.deployment)
+        overdue = make_entry(self.deployment, "Où est la gare ?")
+        CachedResponse.objects.filter(pk=entry.pk).update(
+            confirmed_at=timezone.now() - timedelta(days=181)
+        )
+        CachedResponse.objects.filter(pk=overdue.pk).update(
+            review_on=timezone.localdate() - timedelta(days=1)
+        )
+        shown = self.promote_now(entry, overdue)
+        assert f"« {QUESTION} » : elle n’est plus donnée (trop ancienne)" in shown
+        assert "« Où est la gare ? » : elle n’est plus donnée (date de relecture passée)" in shown
+        assert not LearnedResponse.objects.exists()
+        validate_entries(CachedResponse.objects.all())
+        assert "2 réponses promues" in self.promote_now(entry, overdue)
 
     def test_nothing_is_promoted_that_cannot_be_compared(self) -> None:
         entry = make_entry(self.deployment)

@@ -6,6 +6,7 @@ from typing import Any
 from unittest import mock
 
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -31,6 +32,7 @@ from faqs.unanswered import (
     ranked_groups,
 )
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.vectors.base import vector_store
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -169,6 +171,34 @@ class DraftTests(TestCase):
         kept.refresh_from_db()
         assert kept.group is not None
         assert "trois semaines" in draft_from_group(kept.group).answer
+
+    def test_nothing_is_searched_while_a_transaction_is_open(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.LOW_SCORE)
+        group_questions()
+        kept.refresh_from_db()
+        assert kept.group is not None
+        store, open_blocks = vector_store(), []
+        outside = len(connection.savepoint_ids)
+        query = type(store).query
+
+        def watched(*args: Any, **options: Any) -> Any:
+            open_blocks.append(len(connection.savepoint_ids) - outside)
+            return query(store, *args, **options)
+
+        with mock.patch.object(type(store), "query", side_effect=watched):
+            draft_from_group(kept.group)
+        assert open_blocks
+        assert not any(open_blocks)
+
+    def test_two_who_draft_at_once_get_one_draft(self) -> None:
+        group = make_group()
+        other = QuestionGroup.objects.get(pk=group.pk)
+        draft = draft_from_group(group)
+        other.response = None
+        assert draft_from_group(other) == draft
+        assert LearnedResponse.objects.count() == 1
 
     def test_draft_without_an_answer_is_not_approved(self) -> None:
         group = make_group()

@@ -20,7 +20,6 @@ FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte
 #: A child like the real one whose parser obeys the file's name.
 CHILD = """
 import os, sys, time
-import django
 from knowledge.reading import child
 def obedient(data, *, filename):
     if filename.startswith("hang"):
@@ -34,13 +33,13 @@ def obedient(data, *, filename):
     if filename.startswith("print"):
         print("a library speaks", flush=True)
     return real(data, filename=filename)
-setup = django.setup
-def patched_setup():
+load_models = child._load_models
+def patched_load():
     global real
-    setup()
+    load_models()
     import knowledge.reading.isolation as isolation
     real, isolation.read_here = isolation.read_here, obedient
-django.setup = patched_setup
+child._load_models = patched_load
 child.main()
 """
 

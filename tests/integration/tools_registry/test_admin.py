@@ -284,8 +284,8 @@ class SourceAdminTests(ToolCase):
             "kind": "mcp_http",
             "url": "https://crm.example/mcp",
             "headers": '{"Authorization": "Bearer secret"}',
-            "allowed_hosts": "[]",
-            "tags": '["staff"]',
+            "allowed_hosts": " api.example.org\r\nother.example.org:8443 \r\napi.example.org",
+            "tags": ["staff"],
             "timeout_seconds": "5",
             "is_active": "on",
             "tools-TOTAL_FORMS": "0",
@@ -297,7 +297,12 @@ class SourceAdminTests(ToolCase):
 
         assert "headers" in refused.context["adminform"].form.errors
         assert accepted.status_code == 302, accepted.context["adminform"].form.errors
-        assert ToolSource.objects.get(slug="crm").tags == ["staff"]
+        source = ToolSource.objects.get(slug="crm")
+        assert source.tags == ["staff"]
+        assert source.allowed_hosts == ["api.example.org", "other.example.org:8443"]
+        page = self.client.get(admin_url(ToolSource, "change", source.pk))
+        self.assertContains(page, "api.example.org\nother.example.org:8443")
+        self.assertContains(page, 'value="staff"')
 
     def test_list_that_cannot_be_read_says_why(self) -> None:
         source = make_source(command="not-there")

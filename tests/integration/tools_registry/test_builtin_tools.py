@@ -3,14 +3,18 @@
 import json
 import uuid
 from typing import Any
+from unittest import mock
 
 from asgiref.sync import sync_to_async
 from django.core import mail
 from django.core.cache import cache
 from django.test import TestCase, override_settings
 
-from tests.factories import make_conversation, make_library, make_user
-from tools_registry.catalog import available_tools, user_tags
+from agents.bridges import in_database, in_thread
+from faqs.models import LearnedKind
+from knowledge.search import search
+from tests.factories import make_conversation, make_learned, make_library, make_user
+from tools_registry.catalog import available_tools
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 
 
@@ -19,14 +23,9 @@ class BuiltinToolCase(TestCase):
         cache.clear()
 
     async def call(self, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
-        tags = user_tags(None)
-        tools = await sync_to_async(available_tools)(user_tags=tags, agent_id=None)
+        tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
         call = ToolCall("c", name, json.dumps(arguments))
-        return (
-            await execute_calls(
-                [call], tools=tools, user_tags=tags, context=context, approved={"c"}
-            )
-        )[0]
+        return (await execute_calls([call], tools=tools, context=context, approved={"c"}))[0]
 
 
 class BuiltinToolTests(BuiltinToolCase):
@@ -40,6 +39,64 @@ class BuiltinToolTests(BuiltinToolCase):
         assert result.success, result.content
         assert 1 <= len(found) <= 2
         assert any("12 euros" in passage["text"] for passage in found)
+
+    async def test_words_of_the_query_count_as_in_a_turn(self) -> None:
+        library = await sync_to_async(make_library)()
+        context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
+
+        with mock.patch("tools_registry.tools.search", wraps=search) as searched:
+            await self.call("search_knowledge", context, query="prix de la carte")
+
+        assert searched.call_args.kwargs["question"] == "prix de la carte"
+
+    async def test_greeting_that_staff_answered_is_no_knowledge(self) -> None:
+        library = await sync_to_async(make_library)()
+        for kind in (LearnedKind.COURTESY, LearnedKind.FAQ):
+            await sync_to_async(make_learned)(
+                library.agent, question=f"Bonjour {kind}", answer=f"Je suis {kind}.", kind=kind
+            )
+        context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
+
+        result = await self.call("search_knowledge", context, query="Bonjour", limit=10)
+
+        texts = [passage["text"] for passage in json.loads(result.content)]
+        assert "Je suis faq." in texts
+        assert "Je suis courtesy." not in texts
+
+    @override_settings(
+        VECTOR_STORES={
+            "default": {
+                "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
+                "OPTIONS": {"url": ":memory:"},
+            }
+        }
+    )
+    async def test_database_is_read_on_its_bridge_and_the_network_is_not(self) -> None:
+        library = await sync_to_async(make_library)()
+        context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
+        steps: list[str] = []
+
+        def noting(name: str, bridge: Any) -> Any:
+            async def cross(step: Any, *args: Any, **kwargs: Any) -> Any:
+                steps.append(name)
+                with mock.patch("tools_registry.tools.search", side_effect=searching):
+                    return await bridge(step, *args, **kwargs)
+
+            return cross
+
+        def searching(**kwargs: Any) -> Any:
+            steps.append("search")
+            return search(**kwargs)
+
+        with (
+            mock.patch("tools_registry.execution.in_database", noting("database", in_database)),
+            mock.patch("tools_registry.execution.in_thread", noting("thread", in_thread)),
+        ):
+            result = await self.call("search_knowledge", context, query="prix de la carte")
+
+        assert result.success, result.content
+        # The wall; the settings; embedding and store; the passages confirmed; the use counted.
+        assert steps == ["database", "database", "thread", "search", "database", "database"]
 
     async def test_search_outside_a_deployment_is_refused(self) -> None:
         result = await self.call("search_knowledge", ToolContext(), query="anything")

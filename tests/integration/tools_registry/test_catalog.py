@@ -61,7 +61,7 @@ class WallTests(TestCase):
 
         assert tools.named("open_tool") is not None
         assert names() == set()
-        assert permitted_now({"open_tool"}, user_tags=VISITOR, agent_id=None) == frozenset()
+        assert permitted_now({"open_tool"}, user_id=None, agent_id=None) == frozenset()
         assert names(frozenset({"finance"})) == {"open_tool"}
 
     def test_staff_cannot_take_a_tag_of_the_code_away(self) -> None:

@@ -4,18 +4,21 @@ import asyncio
 import json
 import threading
 import time
+from functools import partial
 from typing import Any
+from unittest import mock
 
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group, User
 from django.test import TestCase, override_settings
 
-from tests.factories import declared_tools, make_tool
+from tests.factories import declared_tools, make_tool, make_user
 from tools_registry.breaker import breakers
 from tools_registry.exceptions import ToolFailedError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, ToolUsage
-from tools_registry.tool import ToolSpec
+from tools_registry.tool import NextStep, ToolSpec
 
-VISITOR: frozenset[str] = frozenset()
 SCHEMA = {
     "type": "object",
     "properties": {"n": {"type": "integer"}},
@@ -29,12 +32,17 @@ class ExecutionCase(TestCase):
         breakers.clear()
 
     async def run_calls(
-        self, *calls: ToolCall, tools: list[ToolSpec], tags: frozenset[str] = VISITOR, **more: Any
+        self, *calls: ToolCall, tools: list[ToolSpec], user_id: int | None = None, **more: Any
     ) -> list[ToolResult]:
         with declared_tools(*tools):
             return await execute_calls(
-                calls, tools=tools, user_tags=tags, context=ToolContext(user_id=1), **more
+                calls, tools=tools, context=ToolContext(user_id=user_id), **more
             )
+
+    async def make_admin(self) -> User:
+        admin = await sync_to_async(make_user)()
+        await admin.groups.aadd(await Group.objects.acreate(name="admin"))
+        return admin
 
     async def run_one(self, spec: ToolSpec, arguments: str = "{}", **more: Any) -> ToolResult:
         call = ToolCall("c1", spec.name, arguments)
@@ -56,12 +64,36 @@ class OutcomeTests(ExecutionCase):
         ran = []
         spec = make_tool("secret", tags=frozenset({"admin"}), invoke=lambda a, _c: ran.append(a))
 
-        refused = await self.run_one(spec)
-        allowed = await self.run_one(spec, tags=frozenset({"admin"}))
+        admin, other = await self.make_admin(), await sync_to_async(make_user)()
 
-        assert (refused.success, refused.error) == (False, "tool_forbidden")
+        refused = [
+            await self.run_one(spec),
+            await self.run_one(spec, user_id=other.pk),
+            await self.run_one(spec, user_id=other.pk + 1_000),
+        ]
+        allowed = await self.run_one(spec, user_id=admin.pk)
+
+        assert {(result.success, result.error) for result in refused} == {(False, "tool_forbidden")}
         assert allowed.success
         assert len(ran) == 1
+
+    async def test_group_left_after_selection_is_a_right_lost(self) -> None:
+        spec = make_tool("secret", tags=frozenset({"admin"}))
+        admin = await self.make_admin()
+        assert (await self.run_one(spec, user_id=admin.pk)).success
+
+        await admin.groups.aclear()
+
+        assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
+
+    async def test_user_switched_off_after_selection_loses_every_right(self) -> None:
+        spec = make_tool("secret", tags=frozenset({"admin"}))
+        admin = await self.make_admin()
+
+        admin.is_active = False
+        await admin.asave()
+
+        assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
 
     async def test_right_taken_away_after_selection_is_refused(self) -> None:
         spec = make_tool("open_tool")
@@ -72,7 +104,7 @@ class OutcomeTests(ExecutionCase):
     async def test_tool_that_was_not_offered_is_unknown(self) -> None:
         with declared_tools(make_tool("other")):
             results = await execute_calls(
-                [ToolCall("c", "other", "{}")], tools=[], user_tags=VISITOR, context=ToolContext()
+                [ToolCall("c", "other", "{}")], tools=[], context=ToolContext()
             )
 
         assert results[0].error == "unknown_tool"
@@ -119,6 +151,35 @@ class OutcomeTests(ExecutionCase):
         assert result.error == "tool_timeout"
         assert took < 2
 
+    async def test_next_steps_cross_the_bridge_that_they_name(self) -> None:
+        crossed: list[str] = []
+
+        async def noted(name: str, step: Any, *args: Any, **kwargs: Any) -> Any:
+            crossed.append(name)
+            return step(*args, **kwargs)
+
+        last = NextStep(lambda: "done", uses_database=True)
+        spec = make_tool("stepwise", invoke=lambda _a, _c: NextStep(lambda: last))
+        with (
+            mock.patch("tools_registry.execution.record_calls"),
+            mock.patch("tools_registry.execution.in_thread", partial(noted, "thread")),
+            mock.patch("tools_registry.execution.in_database", partial(noted, "database")),
+            mock.patch("tools_registry.execution.permitted_now", return_value={"stepwise"}),
+        ):
+            result = await self.run_one(spec)
+
+        assert (result.success, result.content) == (True, '"done"')
+        assert crossed == ["database", "thread", "thread", "database", "database"]
+
+    async def test_steps_share_the_time_of_their_tool(self) -> None:
+        def again() -> NextStep:
+            time.sleep(0.02)
+            return NextStep(again)
+
+        spec = make_tool("endless", invoke=lambda _a, _c: again(), timeout_seconds=0.1)
+
+        assert (await self.run_one(spec)).error == "tool_timeout"
+
     async def test_result_without_json_form_is_a_failure(self) -> None:
         result = await self.run_one(make_tool("odd", invoke=lambda _a, _c: object()))
 
@@ -143,9 +204,11 @@ class OutcomeTests(ExecutionCase):
         assert (await self.run_one(make_tool("mine", is_personal=True))).is_personal
 
     async def test_tool_receives_the_context_of_the_turn(self) -> None:
-        result = await self.run_one(make_tool("me", invoke=lambda _a, context: context.user_id))
+        result = await self.run_one(
+            make_tool("me", invoke=lambda _a, context: context.user_id), user_id=7
+        )
 
-        assert result.content == "1"
+        assert result.content == "7"
 
     async def test_tool_of_the_database_runs_on_its_bridge(self) -> None:
         spec = make_tool(

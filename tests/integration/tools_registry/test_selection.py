@@ -1,7 +1,7 @@
 """Selection by mode: resident tools, top-K, threshold, recent tools, and an index that follows the admin (seed 003)."""
 
 from io import StringIO
-from json import loads
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class SelectionCase(TestCase):
 class LocalModeTests(SelectionCase):
     """Mode "Vectoriel Local"."""
 
-    def test_phase_3_mode_local_offers_the_nearest_tools_only(self) -> None:
+    def test_phase_3_step_3_mode_local_offers_the_nearest_tools_only(self) -> None:
         found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
 
         assert [(tool.spec.name, tool.reason) for tool in found] == [
@@ -304,8 +304,8 @@ class CommandTests(TestCase):
 
 
 def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
-    (folder / "tools.jsonl").write_text(tools)
-    (folder / "queries.jsonl").write_text(queries)
+    (folder / "tools.jsonl").write_text(tools, encoding="utf-8", newline="")
+    (folder / "queries.jsonl").write_text(queries, encoding="utf-8", newline="")
     out = StringIO()
     call_command(
         "evaluate_tools",
@@ -315,6 +315,7 @@ def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
         str(folder / "queries.jsonl"),
         "--json",
         stdout=out,
+        stderr=StringIO(),
     )
     found: dict[str, Any] = loads(out.getvalue())
     return found
@@ -344,13 +345,67 @@ class EvaluationTests(TestCase):
         assert report["recall"]["1"] == 0.75
         assert report["recall"]["5"] == 1.0
 
-    def test_errors_name_file_and_line(self) -> None:
+    def test_line_that_cannot_count_is_skipped_and_named(self) -> None:
+        good = '{"query": "move the rook", "tool": "c"}\n'
+        for tools, queries, item, reason in (
+            (self.tools + "{", good, "tools.jsonl, line 3", "not JSON"),
+            (self.tools + "[1]", good, "tools.jsonl, line 3", "not a JSON object"),
+            (self.tools + '{"description": "x"}', good, "tools.jsonl, line 3", "without a name"),
+            (self.tools + self.tools, good, "tools.jsonl, line 3", "a second tool named 'a b'"),
+            (self.tools, good + '{"query": ""}', "queries.jsonl, line 2", "are needed"),
+            (self.tools, good + '{"query": "q", "tool": 7}', "queries.jsonl, line 2", "are needed"),
+            (self.tools, good + "\x00", "queries.jsonl, line 2", "not JSON"),
+        ):
+            report = evaluate(self.folder, tools, queries)
+            assert (report["queries"], report["tools"], report["recall"]["1"]) == (1, 2, 1.0)
+            assert report["skipped"][0]["item"].endswith(item)
+            assert reason in report["skipped"][0]["reason"]
+
+    def test_tool_that_is_not_in_the_file_is_never_found(self) -> None:
+        report = evaluate(
+            self.folder,
+            self.tools,
+            '{"query": "move the rook", "tool": "c"}\n{"query": "q", "tool": "z"}',
+        )
+        assert (report["queries"], report["recall"]["10"]) == (2, 0.5)
+        assert "'z'" in report["skipped"][0]["reason"]
+
+    def test_examples_of_a_tool_that_stands_twice_are_put_together(self) -> None:
+        twice = '{"name": "c", "description": "board", "examples": ["castle to the left"]}\n'
+        report = evaluate(
+            self.folder, self.tools + twice, '{"query": "castle to the left", "tool": "c"}'
+        )
+        assert report["tools"] == 2
+        assert report["recall"]["1"] == 1.0
+
+    def test_texts_in_any_script_and_with_any_separator_are_read(self) -> None:
+        separators = "\u2028 \x85 \u2029 \x0b"
+        tools = "\ufeff" + "\r\n".join(
+            [
+                dumps(
+                    {"name": "météo", "description": f"Le temps{separators}"}, ensure_ascii=False
+                ),
+                dumps({"name": "天気", "description": "今日の天気"}, ensure_ascii=False),
+                dumps({"name": "🎲", "parameters": {"properties": {"n": 3}}, "keywords": "dés"}),
+            ]
+        )
+        queries = dumps({"query": f"le temps {separators}", "tools": ["météo"]}, ensure_ascii=False)
+        report = evaluate(self.folder, tools.replace("\x0b", "\\u000b"), queries + "\n\n")
+        assert (report["tools"], report["queries"], report["skipped"]) == (3, 1, [])
+        assert report["recall"]["1"] == 1.0
+
+    def test_file_without_a_usable_line_is_refused(self) -> None:
         for tools, queries, message in (
-            ("{", '{"query": "q", "tool": "c"}', "tools.jsonl, line 1: not JSON"),
-            (self.tools, '{"query": "q", "tool": "z"}', "queries.jsonl, line 1: there is no tool"),
-            (self.tools, '{"query": ""}', "line 1: 'query' and 'tool' are needed"),
-            (self.tools + self.tools, "", "line 3: a second tool"),
-            ("", "", "holds no tool"),
+            ("", "", "tools.jsonl holds no tool"),
+            ("{", "", "tools.jsonl holds no tool"),
+            (self.tools, '{"tool": "c"}', "queries.jsonl holds no query"),
         ):
             with self.assertRaisesMessage(CommandError, message):
                 evaluate(self.folder, tools, queries)
+        (self.folder / "tools.jsonl").write_bytes(b"\xff\xfe\x00")
+        with self.assertRaisesMessage(CommandError, "cannot be read"):
+            call_command(
+                "evaluate_tools",
+                tools=self.folder / "tools.jsonl",
+                queries=self.folder / "queries.jsonl",
+            )

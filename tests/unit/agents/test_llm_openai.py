@@ -83,6 +83,57 @@ def test_a_finish_reason_is_enough_for_a_server_that_sends_no_done(server: Model
     assert final(streamed(model_of(server))).finish_reason == "length"
 
 
+# Reading under load
+
+
+def test_many_streams_gather_their_tokens_and_lose_none(server: ModelServer) -> None:
+    streams, tokens = 8, [f"{rank} " for rank in range(60)]
+    server.script(*(ModelReply(tokens=tokens, interval=0.002) for _ in range(streams)))
+
+    async def read(model: OpenAILanguageModel) -> list[str]:
+        stream = model.stream(MESSAGES, GenerationOptions())
+        return [chunk.text async for chunk in stream if chunk.final is None]
+
+    async def read_all() -> list[list[str]]:
+        model = model_of(server, read_timeout=5.0, pause_per_stream=0.005)
+        try:
+            return await asyncio.gather(*(read(model) for _ in range(streams)))
+        finally:
+            await model.aclose()
+
+    for pieces in asyncio.run(read_all()):
+        assert "".join(pieces) == "".join(tokens)
+        assert len(pieces) < len(tokens) / 2
+
+
+@pytest.mark.parametrize(
+    ("streams", "pause"), [(1, 0.0), (19, 0.0), (21, 0.0063), (100, 0.03), (500, 0.06)]
+)
+def test_pause_between_reads_grows_with_the_streams(streams: int, pause: float) -> None:
+    model = OpenAILanguageModel(base_url="http://127.0.0.1:1", pause_per_stream=0.0003)
+    model._transport._streams = streams
+    assert model._transport._pause() == pytest.approx(pause)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ModelReply(tokens=TOKENS * 10, interval=0.001, cut_after=20),
+        ModelReply(tokens=TOKENS * 10, interval=0.001, end_after=20),
+        ModelReply(tokens=TOKENS * 10, interval=0.001, error_after=20),
+    ],
+)
+def test_fault_during_a_pause_is_told_as_without_one(
+    server: ModelServer, fault: ModelReply
+) -> None:
+    server.script(fault, fault)
+    with pytest.raises(LLMError) as at_once:
+        streamed(model_of(server))
+    with pytest.raises(LLMError) as after_pauses:
+        streamed(model_of(server, pause_per_stream=0.02))
+    assert type(after_pauses.value) is type(at_once.value)
+
+
 # Faults
 
 

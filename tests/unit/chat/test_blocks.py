@@ -78,7 +78,9 @@ def test_history_is_bounded_whole_and_has_no_question_without_a_sequel(
 
 
 @pytest.mark.parametrize("answers", [["b", "a"], ["a", "b", "a"], ["b"], []])
-def test_tool_messages_come_back_in_the_order_of_their_calls(answers: list[str]) -> None:
+def test_ordre_verifie_tool_messages_come_back_in_the_order_of_their_calls(
+    answers: list[str],
+) -> None:
     request = _message(Role.ASSISTANT, ["a", "b"], "")
     thread = repaired([request, *(_message(Role.TOOL, [], call) for call in answers)])
     assert [m.tool_call_id for m in thread] == ["", "a", "b"]

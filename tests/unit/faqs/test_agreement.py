@@ -124,6 +124,11 @@ def test_french_and_english_never_agree_by_accident() -> None:
     assert not compare_questions("Comment payer la taxe ?", "How do I pay the tax?").agrees
 
 
+@pytest.mark.parametrize("text", ["Est-elle ?", "sont", "Are they?", "?", ""])
+def test_a_question_of_small_words_alone_agrees_with_itself(text: str) -> None:
+    assert compare_questions(text, text).agrees
+
+
 @settings(max_examples=300, deadline=None)
 @given(_TEXTS)
 def test_a_question_agrees_with_itself(text: str) -> None:
@@ -239,6 +244,15 @@ HARD_TRAPS = [
     ("Le directeur est-il nommé par le conseil ?", "Le directeur nomme-t-il le conseil ?"),
     ("Comment exercer mon droit d'accès ?", "Comment exercer mon accès ?"),
     ("Can I send you the file?", "Can you send me the file?"),
+    ("Comment mon fils peut-il m'héberger ?", "Comment puis-je héberger mon fils ?"),
+    ("How can my doctor contact me?", "How can I contact my doctor?"),
+    ("How do you call me back?", "How do I call you back?"),
+    ("What do you want to call me?", "What may I call you?"),
+    ("Who lends money to banks?", "Who do banks lend money to?"),
+    ("Who do I contact?", "Who contacts me?"),
+    ("Pourquoi a-t-on fermé la piscine ?", "Pourquoi va-t-on fermer la piscine ?"),
+    ("Do you send gift cards?", "Are gift cards sent to you?"),
+    ("Do I pay council tax?", "Is council tax paid?"),
 ]
 
 
@@ -260,6 +274,16 @@ SAME_SINCE = [
     ("What is the fastest land animal?", "Which land animal is the fastest?"),
     ("Where is the sports center?", "Where is the sports centre?"),
     ("How long should I boil pasta?", "For how long should pasta be boiled?"),
+    ("Do you accept credit cards?", "Are credit cards accepted?"),
+    ("Who is eligible for the discount?", "Who can get the discount?"),
+    ("Qui est éligible à l'aide au logement ?", "Qui a droit à l'aide au logement ?"),
+    ("Comment marche le tri ?", "Comment fonctionne le tri ?"),
+    ("Comment mettre fin à mon bail ?", "Comment résilier mon bail ?"),
+    ("Quelle est la différence entre un CDD et un CDI ?", "CDD et CDI : quelle différence ?"),
+    ("Quels papiers faut-il pour voter ?", "Quels papiers faut-il fournir pour voter ?"),
+    ("Comment faire une réclamation ?", "Comment déposer une réclamation ?"),
+    ("Un bail peut-il être rompu par le locataire ?", "Le locataire peut-il rompre un bail ?"),
+    ("Quelles sont les conditions pour adopter ?", "À quelles conditions peut-on adopter ?"),
 ]
 
 
@@ -274,6 +298,8 @@ FLOORS = [
     ("en_dev", 0.55),
     ("fr_operators_dev", 0.75),
     ("en_operators_dev", 0.75),
+    ("adversarial_first", 0.70),
+    ("adversarial_second", 0.80),
 ]
 
 

@@ -1,0 +1,238 @@
+"""Where a client of ours may connect: never to an internal address unless the operator said so.
+
+A name is resolved once and the connection goes to the address that was checked, under the name (`Host`, and the name that
+TLS verifies), so a name that changes its address in between reaches nothing. Redirects are not followed here: whoever
+follows one asks again. What an answer holds is bounded after decompression. Proxies, credentials and certificates of the
+environment are ignored. Which error is raised is the caller's (`Reach.error`).
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from agents.exceptions import ApplicationError
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+#: Global by the tables of some Python versions, and yet of no open network: protocol assignments (RFC 6890; a metadata
+#: address of Oracle's cloud among them), 6to4 relays, documentation, and the address of Azure's platform.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"),
+    )
+)
+#: The part of IPv6 that is given out for the open network (RFC 4291, section 2.5.4); all the rest is special.
+_UNICAST = ipaddress.ip_network("2000::/3")
+#: How much is unpacked at once.
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a client may connect to, and how much of an answer it reads (bytes, unpacked).
+
+    `hosts`: those allowed (`host`, or `host:port` where the port is not the usual one), `None` for any. `ports`: those
+    allowed, `None` for any. `internal`: hosts that may have an internal address, and any port.
+    """
+
+    max_bytes: int
+    hosts: Sequence[str] | None = None
+    ports: Sequence[int] | None = None
+    internal: Sequence[str] = ()
+    error: type[ApplicationError] = ApplicationError
+
+
+def host_of(url: str | httpx2.URL, error: type[ApplicationError] = ApplicationError) -> str:
+    """`host`, or `host:port` where the port is not the usual one; raises `error` for anything but a web URL."""
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, TypeError) as invalid:
+        raise error(f"{str(url)[:200]!r} is not an address.") from invalid
+    if parsed.scheme not in _DEFAULT_PORTS or not parsed.host or parsed.userinfo:
+        raise error(f"{str(url)[:200]!r} is not an address of the web.")
+    host = _name(parsed)
+    port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
+    return host if port == _DEFAULT_PORTS[parsed.scheme] else f"{host}:{port}"
+
+
+def check_url(url: str | httpx2.URL, reach: Reach) -> None:
+    """Raise the reach's error unless the URL's host and port are allowed; nothing is resolved."""
+    host = host_of(url, reach.error)
+    if reach.hosts is not None and host not in _lowered(reach.hosts):
+        raise reach.error(f"The host {host} is not among the allowed ones.")
+    parsed = httpx2.URL(url)
+    port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
+    if reach.ports is not None and port not in reach.ports and host not in _lowered(reach.internal):
+        raise reach.error(f"The port {port} is not among the allowed ones.")
+
+
+def guarded_client(
+    reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None
+) -> httpx2.Client:
+    """A client that stays within its reach and follows no redirect; `timeout` (seconds) is for each wait."""
+    return httpx2.Client(
+        transport=_GuardedTransport(reach),
+        timeout=timeout,
+        headers=headers,
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def guarded_async_client(
+    reach: Reach,
+    *,
+    timeout: float,
+    headers: Mapping[str, str] | None = None,
+    verify: ssl.SSLContext | bool = True,
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        transport=_GuardedAsyncTransport(reach, verify),
+        timeout=timeout,
+        headers=headers,
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+class _GuardedTransport(httpx2.HTTPTransport):
+    def __init__(self, reach: Reach) -> None:
+        super().__init__(trust_env=False)
+        self._reach = reach
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        check_url(request.url, self._reach)
+        found = _lookup(request.url, self._reach)
+        response = super().handle_request(_pinned(request, found, self._reach))
+        response.stream = _BoundedStream(response.stream, _Unpacker(response, self._reach))
+        return response
+
+
+class _GuardedAsyncTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, reach: Reach, verify: ssl.SSLContext | bool) -> None:
+        super().__init__(verify=verify, trust_env=False)
+        self._reach = reach
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        check_url(request.url, self._reach)
+        found = await asyncio.to_thread(_lookup, request.url, self._reach)
+        response = await super().handle_async_request(_pinned(request, found, self._reach))
+        response.stream = _BoundedAsyncStream(response.stream, _Unpacker(response, self._reach))
+        return response
+
+
+def _name(url: httpx2.URL) -> str:
+    """The host as it is looked up and verified: lower case, ASCII (IDNA), without the root's dot."""
+    return url.raw_host.decode("ascii").lower().rstrip(".").strip("[]")
+
+
+def _lowered(hosts: Sequence[str]) -> set[str]:
+    return {entry.lower() for entry in hosts}
+
+
+def _lookup(url: httpx2.URL, reach: Reach) -> list[str]:
+    try:
+        found = socket.getaddrinfo(_name(url), url.port or 0, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise reach.error(f"The host {_name(url)} has no address.") from error
+    return [str(entry[4][0]) for entry in found]
+
+
+def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> httpx2.Request:
+    """The request to the checked address, under the host's own name. One internal address refuses them all."""
+    host = host_of(request.url, reach.error)
+    if host not in _lowered(reach.internal) and not all(map(is_public, addresses)):
+        raise reach.error(f"The host {host} has an internal address.")
+    request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
+    request.url = request.url.copy_with(host=addresses[0])
+    # The only packing whose unpacked size is bounded here.
+    request.headers["Accept-Encoding"] = "gzip"
+    return request
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the open network, and to nothing that leads back inside it.
+
+    Refused are private, loopback, link-local, multicast and reserved ones, those of cloud platforms, and the IPv6 ones that
+    hold an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64): what they reach depends on a gateway.
+    """
+    parsed = ipaddress.ip_address(address.split("%", 1)[0])
+    if not parsed.is_global or any(parsed in network for network in _SPECIAL):
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return parsed in _UNICAST and parsed.sixtofour is None
+    return not (parsed.is_multicast or parsed.is_reserved)
+
+
+class _Unpacker:
+    """Unpacks an answer piece by piece and ends it where it grows beyond what may be read."""
+
+    def __init__(self, response: httpx2.Response, reach: Reach) -> None:
+        self._reach, self._left = reach, reach.max_bytes
+        packing = response.headers.pop("Content-Encoding", "").strip().lower()
+        if packing not in ("", "identity", "gzip", "x-gzip"):
+            raise reach.error(
+                f"The answer is packed in a way that was not asked for: {packing[:50]}."
+            )
+        if packing in ("gzip", "x-gzip"):
+            response.headers.pop("Content-Length", None)
+        self._gzip = zlib.decompressobj(wbits=31) if "gzip" in packing else None
+        self._has_begun = False
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        if self._gzip is None:
+            yield self._counted(piece)
+            return
+        self._has_begun = True
+        while piece:
+            try:
+                unpacked = self._gzip.decompress(piece, _PIECE)
+            except zlib.error as error:
+                raise self._reach.error("The answer is packed wrongly.") from error
+            yield self._counted(unpacked)
+            piece = self._gzip.unconsumed_tail
+
+    def finish(self) -> None:
+        """After the last piece: an answer that was cut is none. (One without a body, as to HEAD, has begun nothing.)"""
+        if self._gzip is not None and self._has_begun and not self._gzip.eof:
+            raise self._reach.error("The answer was cut.")
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._reach.error(f"An answer is longer than {self._reach.max_bytes} bytes.")
+        return piece
+
+
+class _BoundedStream(httpx2.SyncByteStream):
+    def __init__(self, stream: Any, unpacker: _Unpacker) -> None:
+        self._stream, self._unpacker = stream, unpacker
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream:
+            yield from self._unpacker.feed(piece)
+        self._unpacker.finish()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _BoundedAsyncStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, unpacker: _Unpacker) -> None:
+        self._stream, self._unpacker = stream, unpacker
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            for part in self._unpacker.feed(piece):
+                yield part
+        self._unpacker.finish()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

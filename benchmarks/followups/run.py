@@ -1,0 +1,255 @@
+"""Measure what becomes of follow-ups: which the rules see, what those they miss may be served, and what search finds.
+
+    python -m benchmarks.followups.run [--model universal-sentence-encoder-multilingual-3] [--cache FOLDER] [--json]
+
+`dialogues.jsonl` holds the question before, the question, and by hand the question that stands alone and what answers it.
+Search is measured on the FAQ and the sheets of the folder named by REPONDANT_DATA, and left out where it is not there. Four
+texts are searched: the follow-up as it was typed, joined to the question before it (production without a model), as the
+configured model rewrote it (production with one; left out, saying so, without), and as rewritten by hand (the ceiling).
+"""
+
+import argparse
+import asyncio
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import django
+
+from benchmarks.retrieval.run import (
+    CUTS,
+    DATA,
+    MODELS,
+    Corpus,
+    Vectorizer,
+    embed_payloads,
+    fill_matrix,
+    production_search,
+)
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup()
+
+from django.utils.module_loading import import_string  # noqa: E402
+
+from agents.llm.base import language_model  # noqa: E402
+from chat.rewriting import rejection, rewrite  # noqa: E402
+from chat.standalone import follow_up_rule, standalone_question  # noqa: E402
+from chat.thread import Answer  # noqa: E402
+from chat.tracing import Trace  # noqa: E402
+from faqs.serving import would_serve  # noqa: E402
+from knowledge.calibration import Rate, threshold_profile  # noqa: E402
+from knowledge.chunking import chunk_document  # noqa: E402
+from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
+from knowledge.parsing.registry import parse_document  # noqa: E402
+from knowledge.vectors.similarity import Snapshot  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+SPLITS = ("dev", "held_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    language: str
+    split: str
+    follow_up: bool
+    previous: str
+    question: str
+    standalone: str
+    corpus: str
+    right: tuple[str, ...]
+
+
+def read_dialogues(path: Path = HERE / "dialogues.jsonl") -> list[Dialogue]:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Dialogue(**{**row, "right": tuple(row["right"])}) for row in rows]
+
+
+def rule_rates(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, Rate]]:
+    """Precision and recall of "is a follow-up", by half and language."""
+    table = {}
+    for split in SPLITS:
+        for language in ("fr", "en"):
+            part = [d for d in dialogues if (d.split, d.language) == (split, language)]
+            said = [d for d in part if follow_up_rule(d.question)]
+            right = sum(d.follow_up for d in said)
+            table[f"{split} {language}"] = {
+                "precision": Rate(right, len(said)),
+                "recall": Rate(right, sum(d.follow_up for d in part)),
+            }
+    return table
+
+
+def served_unresolved(
+    dialogues: Sequence[Dialogue], stored: Sequence[str], embedder: Embedder, threshold: float
+) -> list[tuple[str, str]]:
+    """Follow-ups that a stored answer would be given to as they stand: the error that matters. Each with its answer's question."""
+    asked = [d.question for d in dialogues if d.follow_up]
+    rows = embedder.embed([*asked, *stored], purpose=Purpose.QUERY)
+    scores = rows[: len(asked)] @ rows[len(asked) :].T
+    return [
+        (question, other)
+        for at, question in enumerate(asked)
+        for place, other in enumerate(stored)
+        if would_serve(
+            stored=other,
+            asked=question,
+            score=float(scores[at, place]),
+            threshold=threshold,
+            is_follow_up=bool(follow_up_rule(question)),
+        ).served
+    ]
+
+
+def read_faq(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
+    corpus = Corpus()
+    by_id: dict[str, set[int]] = {}
+    with (folder / "cnil_faq.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for chunk, row in enumerate(rows):
+        corpus.add_chunk(
+            chunk,
+            row["answer"],
+            title="cnil faq",
+            path=row["question"],
+            question=row["question"],
+        )
+        by_id.setdefault(row["id"], set()).add(chunk)
+    return corpus, by_id
+
+
+def read_sheets(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
+    corpus, chunk = Corpus(), 0
+    by_sheet: dict[str, set[int]] = {}
+    for path in sorted((folder / "service_public").glob("*.md")):
+        parsed = parse_document(path.read_bytes(), filename=path.name)
+        for draft in chunk_document(parsed):
+            question = draft.units[0].question if draft.units else ""
+            corpus.add_chunk(
+                chunk,
+                draft.content,
+                title=parsed.title,
+                path=draft.parent_context,
+                question=question,
+            )
+            by_sheet.setdefault(path.stem, set()).add(chunk)
+            chunk += 1
+    return corpus, by_sheet
+
+
+def rewritten_by_model(dialogues: Sequence[Dialogue]) -> list[str] | None:
+    """What production would search with the configured model; `None` where there is none."""
+    llm = language_model()
+    if llm is None:
+        return None
+
+    async def written() -> list[str]:
+        texts = []
+        for dialogue in dialogues:
+            asked = standalone_question(dialogue.question, dialogue.previous)
+            if asked.is_follow_up:
+                asked = await rewrite(llm, asked, "", (), dialogue.previous, Answer(), Trace())
+            texts.append(asked.text)
+        await llm.aclose()
+        return texts
+
+    return asyncio.run(written())
+
+
+def recall_at_5(
+    dialogues: Sequence[Dialogue], vectors: Vectorizer, weight: float, folder: Path
+) -> dict[str, dict[str, Rate]]:
+    """By corpus and language, for each text that may be searched: how often a right passage is among the first five."""
+    table: dict[str, dict[str, Rate]] = {}
+    for name, read in (("cnil_faq", read_faq), ("service_public", read_sheets)):
+        corpus, places = read(folder)
+        matrix, _taken = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))
+        for language in ("fr", "en"):
+            part = [
+                d for d in dialogues if d.follow_up and (d.corpus, d.language) == (name, language)
+            ]
+            texts = {
+                "raw": [d.question for d in part],
+                "joined": [f"{d.previous}\n{d.question}" for d in part],
+                "rewritten by hand": [d.standalone for d in part],
+            }
+            if (written := rewritten_by_model(part)) is not None:
+                texts["rewritten by the model"] = written
+            right = [{chunk for wanted in d.right for chunk in places[wanted]} for d in part]
+            rates = table[f"{name} {language}"] = {}
+            for way, asked in texts.items():
+                rows = vectors(asked, Purpose.QUERY, way)
+                found = (
+                    _found(matrix.snapshot(), corpus, wanted, text, row, weight)
+                    for wanted, text, row in zip(right, asked, rows, strict=True)
+                )
+                rates[way] = Rate(sum(found), len(part))
+    return table
+
+
+def _found(
+    snapshot: Snapshot[int],
+    corpus: Corpus,
+    right: set[int],
+    text: str,
+    row: Vectors,
+    weight: float,
+) -> bool:
+    best = production_search(snapshot, corpus.payloads, text, row, weight).passages(CUTS[1])
+    return any(passage.chunk_id in right for passage in best)
+
+
+def stored_questions(dialogues: Sequence[Dialogue], folder: Path) -> list[str]:
+    """Everything that might be stored: the FAQ where it is there, and every question of the dialogues that stands alone."""
+    own = {d.standalone for d in dialogues} | {d.previous for d in dialogues}
+    faq = folder / "cnil_faq.csv"
+    if faq.exists():
+        with faq.open(encoding="utf-8", newline="") as file:
+            own |= {row["question"] for row in csv.DictReader(file)}
+    return sorted(own)
+
+
+def show(title: str, rates: Iterable[tuple[str, dict[str, Rate]]]) -> None:
+    print(f"\n{title}")
+    for name, row in rates:
+        print(f"  {name}: " + "; ".join(f"{way} {rate}" for way, rate in row.items()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Rules, rewriting and search of follow-ups.")
+    parser.add_argument("--model", choices=MODELS, default=next(iter(MODELS)))
+    parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
+    options = parser.parse_args(arguments)
+    dialogues = read_dialogues()
+    show("Rules", rule_rates(dialogues).items())
+    profile = threshold_profile(options.model)
+    if profile is None or profile.direct_answer is None:
+        print(f"{options.model} has no measured thresholds.", file=sys.stderr)
+        return 2
+    embedder: Embedder = import_string(MODELS[options.model])()
+    stored = stored_questions(dialogues, DATA)
+    follow_ups = [d for d in dialogues if d.follow_up]
+    served = served_unresolved(dialogues, stored, embedder, profile.direct_answer)
+    print(
+        f"\nServed as they stand: {len(served)} of {len(follow_ups)}, {len(stored)} questions stored"
+    )
+    for question, other in served:
+        print(f"  {question} <- {other}")
+    taken = sum(not rejection(d.standalone, d.question, d.previous) for d in follow_ups)
+    print(f"\nRewritings by hand that production would take: {Rate(taken, len(follow_ups))}")
+    if not DATA.is_dir():
+        print(f"Search is left out: no data at {DATA}, set REPONDANT_DATA.", file=sys.stderr)
+        return 0
+    if language_model() is None:
+        print("Rewriting by the model is left out: none is configured.", file=sys.stderr)
+    vectors = Vectorizer(embedder, options.cache)
+    show("R@5", recall_at_5(dialogues, vectors, profile.lexical_weight or 0.0, DATA).items())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""A site of real web processes that may be killed and started again: on SQLite alone, or on PostgreSQL and Redis."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+
+from tests.model_server import ModelServer
+from tests.postgres import postgres_url
+from tests.redis_server import PROGRAM, RedisServer
+
+PROJECT = Path(__file__).resolve().parents[2]
+AGENT = "resilience"
+#: The agent's only document has no question in it: every answer is the model's.
+DOCUMENT = """# Bibliothèque
+
+## Salles de travail
+
+Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
+"""
+START_SECONDS = 90.0
+
+
+class MissingServerError(Exception):
+    """PostgreSQL or Redis is not there and cannot be started."""
+
+
+class WebProcess:
+    """`manage.py serve` on a port of its own, which it keeps through its deaths."""
+
+    def __init__(self, environment: dict[str, str], log: Path) -> None:
+        self.port = free_port()
+        self._environment = environment
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        command = [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(self.port)]
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603  # our own command
+                command, cwd=PROJECT, env=self._environment, stdout=output, stderr=output
+            )
+        if wait:
+            self.wait_until_up()
+
+    def wait_until_up(self) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while not self.is_up():
+            assert self._process is not None
+            if time.monotonic() > limit or self._process.poll() is not None:
+                raise TimeoutError(f"The site did not come up: {self._log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def is_up(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.url}/healthz", timeout=1).close()  # noqa: S310  # loopback
+        except OSError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL, 10)
+
+    def stop(self, *, seconds: float = 30.0) -> int:
+        """As a supervisor does: SIGTERM, then patience; returns the exit status."""
+        return self._end(signal.SIGTERM, seconds)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals, seconds: float) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        return self._process.wait(seconds)
+
+
+class Site:
+    """`with Site(processes=2, shared=True) as site`: the agent is indexed, the processes are up."""
+
+    def __init__(
+        self,
+        model: ModelServer,
+        *,
+        processes: int = 1,
+        shared: bool = False,
+        **environment: str,
+    ) -> None:
+        """`shared`: PostgreSQL and a Redis of its own, instead of SQLite. `environment` is for the processes."""
+        self._stack = ExitStack()
+        self._model = model
+        self._count = processes
+        self._shared = shared
+        self._extra = environment
+        self.redis: RedisServer | None = None
+        self.processes: list[WebProcess] = []
+        self.environment: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            folder = Path(
+                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="repondant-lab-"))
+            )
+            self.environment = self._environment(folder)
+            document = folder / "bibliotheque.md"
+            document.write_text(DOCUMENT)
+            # Indexed without a model: the model server counts turns only.
+            quiet = {"OPENAI_BASE_URL": ""}
+            self.manage("migrate", "-v0")
+            self.manage("create_agent", AGENT, **quiet)
+            self.manage("add_documents", AGENT, str(document), **quiet)
+            for number in range(self._count):
+                process = WebProcess(self.environment, folder / f"web-{number}.log")
+                self._stack.callback(process.kill)
+                process.start(wait=False)
+                self.processes.append(process)
+            for process in self.processes:
+                process.wait_until_up()
+            self._folder = folder
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "DATA_DIR": str(folder / "data"),
+            "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
+            "OPENAI_BASE_URL": self._model.base_url,
+            "OPENAI_API_KEY": "only-for-tests",
+            "LLM_MODEL": "lab",
+            "EMBEDDER": "local",
+            "EMBEDDING_MODEL": "",
+            "REDIS_URL": "",
+            "QDRANT_URL": "",
+            "CELERY_BROKER_URL": "filesystem://",
+            "LOG_LEVEL": "INFO",
+            **self._extra,
+        }
+        if self._shared:
+            environment["DATABASE_URL"] = self._stack.enter_context(_own_database())
+            if PROGRAM is None:
+                raise MissingServerError("no redis-server (apt-get install redis-server)")
+            self.redis = self._stack.enter_context(RedisServer())
+            environment["REDIS_URL"] = self.redis.url
+        return environment
+
+    def manage(self, *words: str, **environment: str) -> str:
+        done = subprocess.run(  # noqa: S603  # our own commands
+            [sys.executable, "manage.py", *words],
+            cwd=PROJECT,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr[-3000:]}")
+        return done.stdout
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of the site's database, read past the product."""
+        url = self.environment["DATABASE_URL"]
+        if url.startswith("sqlite"):
+            import sqlite3
+
+            with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+                return connection.execute(statement).fetchall()
+        with psycopg.connect(url) as connection:
+            return connection.execute(statement).fetchall()
+
+    def logs(self) -> str:
+        return "".join(path.read_text() for path in sorted(self._folder.glob("web-*.log")))
+
+
+@contextmanager
+def _own_database() -> Iterator[str]:
+    name = f"repondant_lab_{uuid.uuid4().hex[:12]}"
+    with postgres_url() as url:
+        if url is None:
+            raise MissingServerError("no PostgreSQL (apt-get install postgresql)")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield f"{url.rsplit('/', 1)[0]}/{name}"
+        finally:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def last_user_message(body: Any) -> str:
+    return str(next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user"))
+
+
+def numbered(tag: str, count: int) -> Sequence[str]:
+    """The tokens of the answer to the question `tag`: each says whose it is and which."""
+    return [f"{tag}.{number} " for number in range(count)]

@@ -1,0 +1,135 @@
+"""The tree of a conversation's turns: an edited question, or one asked again, is a sibling of the turn it replaces.
+
+A *branch* is the line of turns from the first one to a *leaf*; the conversation's own leaf says which branch is shown and
+continued. A conversation that never branched has no leaf and no parents: all its turns are its one line, read without
+asking for a tree. The first sibling lays that line out. Turns are ordered by their questions, which are written one at
+a time, and not by clocks, which differ between processes.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import F
+from django.utils import timezone
+
+from agents.transactions import short_write
+from chat.exceptions import ConversationNotFoundError, TurnNotFoundError, TurnRunningError
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+
+#: Each turn's parent, in the order of the questions.
+Parents = Mapping[uuid.UUID, uuid.UUID | None]
+
+_OPEN = (TurnStatus.RUNNING, TurnStatus.AWAITING_APPROVAL)
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The turns that stand at the same place of the tree, the oldest first, and which of them is shown (from 1)."""
+
+    position: int
+    turn_ids: tuple[uuid.UUID, ...]
+
+
+def branch_turns(conversation_id: uuid.UUID, leaf: uuid.UUID | None) -> list[uuid.UUID] | None:
+    """The turns of a branch, the first one first; `None` for the one line of a conversation that never branched."""
+    return None if leaf is None else line_to(load_parents(conversation_id), leaf)
+
+
+def load_parents(conversation_id: uuid.UUID) -> dict[uuid.UUID, uuid.UUID | None]:
+    questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
+    return dict(questions.exclude(turn=None).values_list("turn_id", "turn__parent_id"))
+
+
+def line_to(parents: Parents, leaf: uuid.UUID) -> list[uuid.UUID]:
+    """From the first turn to `leaf`. A leaf that is gone gives the newest line: nothing is shown as lost."""
+    at: uuid.UUID | None = leaf if leaf in parents else next(reversed(list(parents)), None)
+    line: dict[uuid.UUID, None] = {}
+    while at is not None and at not in line:
+        line[at] = None
+        at = parents.get(at)
+    return list(reversed(line))
+
+
+def newest_end(parents: Parents, turn_id: uuid.UUID) -> uuid.UUID:
+    """The leaf that a version leads to: at each place the version that was made last."""
+    newest = {parent: turn for turn, parent in parents.items() if parent is not None}
+    seen = {turn_id}
+    while (following := newest.get(turn_id)) is not None and following not in seen:
+        seen.add(following)
+        turn_id = following
+    return turn_id
+
+
+def versions_on(parents: Parents, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, Versions]:
+    """Those turns of a branch that have other versions."""
+    places: dict[uuid.UUID | None, list[uuid.UUID]] = {}
+    for turn, parent in parents.items():
+        places.setdefault(parent, []).append(turn)
+    found = {}
+    for turn in line:
+        siblings = places[parents[turn]]
+        if len(siblings) > 1:
+            found[turn] = Versions(siblings.index(turn) + 1, tuple(siblings))
+    return found
+
+
+def parent_beside(
+    conversation_id: uuid.UUID, leaf: uuid.UUID | None, replaced: uuid.UUID
+) -> uuid.UUID | None:
+    """The parent of a new version of `replaced`; lays the line out first where the conversation never branched.
+
+    To be called in the transaction that stores the new turn. Raises `TurnNotFoundError` where the turn to be replaced
+    is not one of this conversation.
+    """
+    parents = load_parents(conversation_id)
+    if replaced not in parents:
+        raise TurnNotFoundError(f"{conversation_id} has no turn {replaced} to be replaced.")
+    if leaf is None:
+        parents = _lay_out(conversation_id, list(parents))
+    return parents[replaced]
+
+
+def _lay_out(
+    conversation_id: uuid.UUID, line: Sequence[uuid.UUID]
+) -> dict[uuid.UUID, uuid.UUID | None]:
+    """Give the turns of a line their parents, and the messages without a turn their place between them."""
+    parents = dict(zip(line, [None, *line], strict=False))
+    Turn.objects.bulk_update(
+        [Turn(pk=turn, parent_id=parent) for turn, parent in parents.items()],
+        ["parent"],
+        batch_size=_BATCH,
+    )
+    last: uuid.UUID | None = None
+    strays: list[Message] = []
+    rows = Message.objects.for_conversation(conversation_id).only("turn_id")
+    for message in rows.iterator(chunk_size=_BATCH):
+        if message.turn_id is not None:
+            last = message.turn_id
+        elif last is not None:
+            strays.append(Message(pk=message.pk, after=last))
+    Message.objects.bulk_update(strays, ["after"], batch_size=_BATCH)
+    return parents
+
+
+def show_version(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """Make the branch that holds this turn the current one, to its newest end.
+
+    Raises `TurnRunningError` while a turn of the conversation is open, `TurnNotFoundError` for a turn of another one.
+    Writers that have read the other branch meet a new version of the thread.
+    """
+    with short_write():
+        conversation = Conversation.objects.select_for_update().filter(pk=conversation_id).first()
+        if conversation is None:
+            raise ConversationNotFoundError(f"There is no conversation {conversation_id}.")
+        parents = load_parents(conversation_id)
+        if turn_id not in parents:
+            raise TurnNotFoundError(f"{conversation_id} has no turn {turn_id}.")
+        if conversation.leaf is None or turn_id in line_to(parents, conversation.leaf):
+            return
+        if Turn.objects.filter(conversation=conversation_id, status__in=_OPEN).exists():
+            raise TurnRunningError(f"Conversation {conversation_id} has an open turn.")
+        Conversation.objects.filter(pk=conversation_id).update(
+            leaf=newest_end(parents, turn_id), version=F("version") + 1, updated_at=timezone.now()
+        )

@@ -1,0 +1,155 @@
+"""Every word that the chat page's script writes; `{…}` is filled in by it."""
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+
+def page_strings() -> dict[str, str]:
+    return {
+        **_thread(),
+        **_provenance(),
+        **_tools(),
+        **_sources(),
+        **_feedback(),
+        **_conversations(),
+        **_sharing(),
+        **_composer(),
+    }
+
+
+def _thread() -> dict[str, str]:
+    """Questions, answers and what can be done with them."""
+    return {
+        "you": _("Vous"),
+        "answer": _("Réponse"),
+        "searching": _("Recherche dans les documents…"),
+        "answerReady": _("Réponse : {text}"),
+        "copy": _("Copier"),
+        "copied": _("Copié"),
+        "copyFailed": _("La copie a échoué"),
+        "askAgain": _("Reposer"),
+        "askAgainHint": _("Reposer cette question"),
+        "retry": _("Réessayer"),
+        "why": _("Pourquoi cette réponse ?"),
+        "empty": _("Aucun texte n’a été produit."),
+        "unanswered": _("Cette question est restée sans réponse."),
+        "interrupted": _("Réponse interrompue"),
+        "failed": _("Réponse incomplète : une erreur est survenue"),
+        "loadFailed": _("La conversation n’a pas pu être chargée."),
+        "edit": _("Modifier"),
+        "editLabel": _("Question modifiée"),
+        "editSend": _("Renvoyer"),
+        "cancel": _("Annuler"),
+        "resume": _("Reprendre la question"),
+        "versions": _("Versions de cette question"),
+        "version": _("{position} / {count}"),
+        "versionShown": _("Version {position} sur {count}"),
+        "previousVersion": _("Version précédente"),
+        "nextVersion": _("Version suivante"),
+    }
+
+
+def _provenance() -> dict[str, str]:
+    """How an answer was given."""
+    return {
+        "source.memory_guard": _("Réponse validée en mémoire"),
+        "source.direct_qa": _("Réponse validée du document"),
+        "source.extractive": _("Passages cités, sans modèle de langage"),
+        "source.llm": _("Rédigée par {model}"),
+        "source.llm.unnamed": _("Rédigée par un modèle de langage"),
+        "source.guard_rail": _("Hors domaine"),
+        "source.round_limit": _("Arrêtée à la limite des outils"),
+    }
+
+
+def _tools() -> dict[str, str]:
+    """The lines of tools."""
+    return {
+        "tools": _("Outils"),
+        "tool.running": _("Outil « {name} » en cours…"),
+        "tool.done": _("Outil « {name} » terminé"),
+        "tool.failed": _("L’outil « {name} » a échoué"),
+        "tool.awaiting": _("L’outil « {name} » demande votre accord"),
+        "tool.approved": _("Outil « {name} » accepté"),
+        "tool.denied": _("Outil « {name} » refusé"),
+        "tool.approve": _("Accepter"),
+        "tool.deny": _("Refuser"),
+        "tool.pause": _("Un outil demande votre accord avant de continuer."),
+        "tool.seconds": _("{seconds} s"),
+    }
+
+
+def _sources() -> dict[str, str]:
+    """Sources and the passage behind a citation."""
+    return {
+        "sources": _("Sources"),
+        "citation": _("Source {n} : {title}"),
+        "untitled": _("Document sans titre"),
+        "score": _("Similarité : {score}"),
+        "type.qa_pair": _("Question et réponse"),
+        "type.source_material": _("Extrait de document"),
+    }
+
+
+def _feedback() -> dict[str, str]:
+    """The reader's verdict on an answer."""
+    return {
+        "thumbUp": _("Réponse utile"),
+        "thumbDown": _("Réponse à revoir"),
+        "feedbackThanks": _("Merci de votre avis."),
+        "feedbackTakenBack": _("Avis retiré."),
+        "feedbackTitle": _("Qu’est-ce qui ne va pas ?"),
+        "feedbackComment": _("Précisez, si vous le souhaitez"),
+        "feedbackSend": _("Envoyer"),
+        "feedbackFailed": _("Votre avis n’a pas pu être enregistré."),
+    }
+
+
+def _conversations() -> dict[str, str]:
+    """The list of conversations."""
+    return {
+        "rename": _("Renommer « {title} »"),
+        "delete": _("Supprimer « {title} »"),
+        "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
+        "titleLabel": _("Titre de la conversation"),
+        "none": _("Vos conversations apparaîtront ici."),
+        "noneFound": _("Aucune conversation ne correspond."),
+        "today": _("Aujourd’hui"),
+        "yesterday": _("Hier"),
+        "thisWeek": _("7 derniers jours"),
+        "older": _("Plus anciennes"),
+        "deleted": _("Conversation supprimée."),
+        "conversationMissing": _(
+            "Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."
+        ),
+    }
+
+
+def _sharing() -> dict[str, str]:
+    """Exports, links, temporary chats."""
+    return {
+        "shareNone": _("Aucun lien pour le moment."),
+        "shareCopy": _("Copier le lien"),
+        "shareRevoke": _("Révoquer"),
+        "shareRevoked": _("Lien révoqué."),
+        "shareExpires": _("Jusqu’au {date}"),
+        "shareForever": _("Sans date de fin"),
+        "temporaryOn": _(
+            "Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus "
+            "tard {hours} h après le dernier message."
+        ),
+    }
+
+
+def _composer() -> dict[str, str]:
+    """The question field and the connection."""
+    return {
+        "charactersLeft": _("Encore {n} caractères"),
+        "charactersOver": _("{n} caractères de trop"),
+        "reconnecting": _("Connexion perdue. Nouvel essai en cours ; rien n’est perdu."),
+        "reconnectNow": _("Réessayer maintenant"),
+        "requestFailed": _("La demande a échoué. Réessayez."),
+        "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
+        "expired": _("Votre session a expiré. Rechargez la page."),
+        "dismiss": pgettext("close a notice", "Fermer"),
+    }

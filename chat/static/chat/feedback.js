@@ -1,0 +1,75 @@
+// What the reader says of an answer: two thumbs, and after a thumb down the reason and a few words.
+// The thumb counts at once; the form only adds to it. A second press takes it back.
+
+import { giveFeedback, withdrawFeedback } from "./api.js";
+import { announce, config, el, icon, newId, say } from "./dom.js";
+
+export class FeedbackButtons {
+  /** `given` is {verdict, reason, comment} or nothing. */
+  constructor(messageId, given) {
+    this.messageId = messageId;
+    this.given = given ?? null;
+    this.up = this.thumb("up", say("thumbUp"));
+    this.down = this.thumb("down", say("thumbDown"));
+    this.form = el("div", { class: "feedback", hidden: true });
+    this.draw();
+  }
+
+  thumb(verdict, label) {
+    return el("button", { type: "button", class: "action thumb", title: label, "aria-label": label, onclick: () => this.press(verdict) }, icon(`thumb-${verdict}`));
+  }
+
+  draw() {
+    this.up.setAttribute("aria-pressed", String(this.given?.verdict === "up"));
+    this.down.setAttribute("aria-pressed", String(this.given?.verdict === "down"));
+  }
+
+  async press(verdict) {
+    const before = this.given;
+    const isTakenBack = before?.verdict === verdict;
+    this.given = isTakenBack ? null : { verdict, reason: "", comment: "" };
+    this.draw();
+    this.showForm(this.given?.verdict === "down");
+    try {
+      if (isTakenBack) await withdrawFeedback(this.messageId);
+      else await giveFeedback(this.messageId, this.given);
+      announce(say(isTakenBack ? "feedbackTakenBack" : "feedbackThanks"));
+    } catch (error) {
+      this.given = before;
+      this.draw();
+      this.fail(error);
+    }
+  }
+
+  showForm(isShown) {
+    this.form.hidden = !isShown;
+    if (!isShown) return;
+    const name = newId();
+    const reasons = config.feedbackReasons.map(([value, label]) =>
+      el("label", { class: "chip" }, el("input", { type: "radio", name, value, checked: this.given.reason === value }), el("span", {}, label)));
+    const comment = el("textarea", { rows: 2, maxlength: config.maxComment, placeholder: say("feedbackComment"), "aria-label": say("feedbackComment") });
+    comment.value = this.given.comment;
+    const send = async (event) => {
+      event.preventDefault();
+      const reason = this.form.querySelector("input:checked")?.value ?? "";
+      try {
+        this.given = await giveFeedback(this.messageId, { verdict: "down", reason, comment: comment.value.trim() });
+        this.form.replaceChildren(el("p", { role: "status" }, say("feedbackThanks")));
+        this.down.focus();
+      } catch (error) { this.fail(error); }
+    };
+    this.form.replaceChildren(el("form", { onsubmit: send },
+      el("fieldset", {}, el("legend", {}, say("feedbackTitle")), ...reasons),
+      comment,
+      el("menu", {},
+        el("button", { type: "button", class: "button", onclick: () => { this.form.hidden = true; this.down.focus(); } }, say("dismiss")),
+        el("button", { type: "submit", class: "button button-primary" }, say("feedbackSend")))));
+    this.form.scrollIntoView({ block: "nearest" });
+    this.form.querySelector("input").focus({ preventScroll: true });
+  }
+
+  fail(error) {
+    this.form.hidden = false;
+    this.form.replaceChildren(el("p", { role: "alert", class: "trouble" }, `${say("feedbackFailed")} ${error.message}`));
+  }
+}

@@ -1,0 +1,296 @@
+"""Pages of the web brought up to date: what a source names is fetched, stored as documents, and what is gone is marked.
+
+Each page is settled on its own and its row says when, so a run that was cut goes on where it was. A page that cannot be
+fetched keeps what it said before. One that is gone, or that left its sitemap, is disabled and never deleted; it comes back
+by itself unless staff decided otherwise. Who runs this holds the source's lock (`knowledge.indexing.jobs`).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import httpx2
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.effective import agent_setting
+from agents.models import Agent
+from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
+from knowledge.fetching.addresses import looks_like_sitemap, normal_address
+from knowledge.fetching.pages import Fetched, Gone, Unchanged, fetch_page
+from knowledge.fetching.robots import Robots, site_robots
+from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
+from knowledge.indexing.documents import store_document
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.models import (
+    BuildPhase,
+    Category,
+    Document,
+    DocumentStatus,
+    PageState,
+    SourceKind,
+    WebPage,
+    WebSource,
+)
+from knowledge.parsing.registry import suffix_of_page
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+def add_source(
+    *, agent: Agent, address: str, category: Category | None = None, kind: SourceKind | None = None
+) -> WebSource:
+    """Keep an address, due at once; the same again is read again. Raises `PageRefusedError` for what is no address."""
+    url = normal_address(address)
+    guessed = SourceKind.SITEMAP if looks_like_sitemap(url) else SourceKind.PAGE
+    try:
+        with transaction.atomic():
+            source = WebSource.objects.create(
+                agent=agent, url=url, kind=kind or guessed, category=category, due_at=timezone.now()
+            )
+    except IntegrityError:
+        source = WebSource.objects.get(agent=agent, url=url)
+        source.is_active, source.due_at = True, timezone.now()
+        source.category = category or source.category
+        source.save(update_fields=["is_active", "due_at", "category"])
+    return source
+
+
+def next_reading(source: WebSource) -> datetime | None:
+    """When a source is due after its last reading; `None`: never again by itself."""
+    hours = source.refresh_hours
+    if hours is None:
+        hours = int(agent_setting(source.agent, "page_refresh_hours"))
+    if not source.is_active or not hours:
+        return None
+    return (source.checked_at or timezone.now()) + timedelta(hours=hours)
+
+
+def refresh_pages(
+    source: WebSource,
+    *,
+    since: datetime,
+    report: IndexReport,
+    on_progress: OnProgress = no_progress,
+) -> list[Document]:
+    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed.
+
+    Raises `PageRefusedError` or `PageUnavailableError` where the source itself cannot be read; its row says so, too.
+    """
+    try:
+        _fetch_all(source, since, report, on_progress)
+    except KnowledgeError as error:
+        _note_reading(source, f"{error.public_message} ({error})")
+        raise
+    _note_reading(source, "")
+    waiting = Document.objects.filter(page__source=source, status=DocumentStatus.PENDING)
+    return list(waiting.exclude(file="").select_related("agent", "category"))
+
+
+def _fetch_all(
+    source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress
+) -> None:
+    if source.kind == SourceKind.PAGE:
+        on_progress(0, 1, BuildPhase.FETCHING)
+        page = _page(source, source.url, report)
+        if page is None or _is_settled(page, since):
+            return
+        _read_single(source, page, report)
+        if source.kind == SourceKind.PAGE:
+            on_progress(1, 1, BuildPhase.FETCHING)
+            return
+    _read_sitemap(source, since, report, on_progress)
+
+
+def _is_settled(page: WebPage, since: datetime) -> bool:
+    """Whether an attempt before this one has dealt with the page; what failed is tried again."""
+    return (
+        page.checked_at is not None and page.checked_at >= since and page.state != PageState.FAILED
+    )
+
+
+def _read_single(source: WebSource, page: WebPage, report: IndexReport) -> None:
+    """The page of a source that names one. Unlike a page of many, its failure is the source's."""
+    try:
+        found = fetch_page(source.url, etag=page.etag, last_modified=page.last_modified)
+    except KnowledgeError as error:
+        _note_failure(page, error, report)
+        raise
+    if isinstance(found, Fetched) and is_sitemap(found.data):
+        source.kind = SourceKind.SITEMAP
+        source.save(update_fields=["kind"])
+        page.document.delete()
+        return
+    _settle(source, page, found, report)
+
+
+def _read_sitemap(
+    source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress
+) -> None:
+    sitemap = read_sitemap(source.url)
+    for item, reason in sitemap.notices:
+        report.skip(item, reason)
+    robots = site_robots(source.url) if settings.URL_OBEY_ROBOTS else Robots()
+    allowed = [address for address in sitemap.addresses if robots.allows(address)]
+    if forbidden := len(sitemap.addresses) - len(allowed):
+        reason = _("%(count)d pages sont laissées de côté, comme robots.txt le demande.")
+        report.skip(source.url, reason % {"count": forbidden})
+    chosen = _chosen(source, allowed, report)
+    for done, address in enumerate(chosen):
+        on_progress(done, len(chosen), BuildPhase.FETCHING)
+        page = _page(source, address, report)
+        if page is None or _is_settled(page, since):
+            continue
+        try:
+            found = fetch_page(address, etag=page.etag, last_modified=page.last_modified)
+        except (PageRefusedError, PageUnavailableError) as error:
+            _note_failure(page, error, report)
+        else:
+            _settle(source, page, found, report)
+    on_progress(len(chosen), len(chosen), BuildPhase.FETCHING)
+    if sitemap.is_complete:
+        _note_left(source, set(allowed), report)
+
+
+def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) -> list[str]:
+    """As many as may be followed: those that are followed already before new ones."""
+    limit = settings.SITEMAP_MAX_PAGES
+    if len(addresses) <= limit:
+        return list(addresses)
+    known = set(source.pages.values_list("document__name", flat=True))
+    ordered = sorted(addresses, key=lambda address: address not in known)
+    reason = _("Ce plan liste %(count)d pages ; %(limit)d au plus sont suivies.")
+    report.skip(source.url, reason % {"count": len(addresses), "limit": limit})
+    return ordered[:limit]
+
+
+def _page(source: WebSource, address: str, report: IndexReport) -> WebPage | None:
+    """The row of a page; `None` where another source of the agent follows it."""
+    with transaction.atomic():
+        document, _new = Document.objects.get_or_create(
+            agent=source.agent, name=address, defaults={"category": source.category}
+        )
+        page, _new = WebPage.objects.select_related("document", "source").get_or_create(
+            document=document, defaults={"source": source}
+        )
+        if page.source_id is None:
+            page.source = source
+            page.save(update_fields=["source"])
+    if page.source_id != source.pk:
+        report.skip(
+            address, _("Cette page est déjà suivie par %(source)s.") % {"source": page.source}
+        )
+        return None
+    return page
+
+
+def _settle(
+    source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone, report: IndexReport
+) -> None:
+    report.pages += 1
+    if isinstance(found, Gone):
+        _note_gone(source, page, found, report)
+        return
+    if isinstance(found, Fetched):
+        try:
+            suffix = suffix_of_page(httpx2.URL(found.address).path, found.kind)
+        except KnowledgeError as error:
+            _note_failure(page, error, report)
+            return
+        stored = store_document(
+            agent=source.agent,
+            name=page.document.name,
+            data=_as_utf8(found, suffix),
+            category=page.document.category or source.category,
+            suffix=suffix,
+        )
+        report.unchanged += not stored.changed
+        page.etag, page.last_modified = found.etag, found.last_modified
+    else:
+        report.unchanged += 1
+    if page.switched_off:
+        _switch(page, on=True)
+    page.state, page.error, page.times_gone = PageState.PRESENT, "", 0
+    _save(page)
+
+
+def _as_utf8(found: Fetched, suffix: str) -> bytes:
+    """Text in the encoding that its server named, which counts more than what the page says of itself (HTML, section 13.2.3)."""
+    if not found.charset or suffix not in (".html", ".txt", ".md", ".csv", ".tsv"):
+        return found.data
+    try:
+        text = found.data.removeprefix(_UTF8_MARK).decode(found.charset)
+    except (LookupError, UnicodeError):
+        return found.data
+    return _UTF8_MARK + text.encode("utf-8", "replace")
+
+
+def _note_gone(source: WebSource, page: WebPage, found: Gone, report: IndexReport) -> None:
+    report.gone += 1
+    page.times_gone += 1
+    page.state = PageState.GONE
+    page.error = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
+    report.skip(page.document.name, page.error)
+    checks = int(agent_setting(source.agent, "gone_page_checks"))
+    if checks and page.times_gone >= checks and not page.switched_off:
+        _switch(page, on=False)
+    _fail_if_empty(page)
+    _save(page)
+
+
+def _note_left(source: WebSource, listed: set[str], report: IndexReport) -> None:
+    """Pages that the sitemap lists no more are disabled, once: who enables one again is not overruled."""
+    for page in source.pages.exclude(state=PageState.LEFT).select_related("document"):
+        if page.document.name in listed:
+            continue
+        report.gone += 1
+        page.state, page.error = PageState.LEFT, ""
+        report.skip(page.document.name, _("Le plan du site ne liste plus cette page."))
+        if not page.switched_off:
+            _switch(page, on=False)
+        _save(page)
+
+
+def _note_failure(page: WebPage, error: KnowledgeError, report: IndexReport) -> None:
+    page.state, page.error = PageState.FAILED, f"{error.public_message} ({error})"
+    report.fail(page.document.name, page.error)
+    _fail_if_empty(page)
+    _save(page)
+
+
+def _fail_if_empty(page: WebPage) -> None:
+    """A page that never was read is a failed document; one that was keeps what it said."""
+    Document.objects.filter(pk=page.pk, file="").update(
+        status=DocumentStatus.FAILED, error=page.error
+    )
+
+
+def _switch(page: WebPage, *, on: bool) -> None:
+    """Enable or disable the document, which its points follow (`knowledge.signals`)."""
+    page.switched_off = not on and page.document.enabled
+    if page.document.enabled != on:
+        page.document.enabled = on
+        page.document.save(update_fields=["enabled"])
+
+
+def _save(page: WebPage) -> None:
+    page.checked_at = timezone.now()
+    # By key: a document that was deleted meanwhile took its page along.
+    WebPage.objects.filter(pk=page.pk).update(
+        state=page.state,
+        error=page.error,
+        etag=page.etag,
+        last_modified=page.last_modified,
+        checked_at=page.checked_at,
+        times_gone=page.times_gone,
+        switched_off=page.switched_off,
+    )
+
+
+def _note_reading(source: WebSource, error: str) -> None:
+    source.checked_at, source.error = timezone.now(), error
+    source.due_at = next_reading(source)
+    WebSource.objects.filter(pk=source.pk).update(
+        checked_at=source.checked_at, error=source.error, due_at=source.due_at
+    )

@@ -1,0 +1,361 @@
+"""Event logs: every backend for the turns of its own process, and the one that other processes can follow."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.event_log import EVENTS_PER_RUN, EventLogs, MemoryEventLogs, NumberedEvent, TurnLog
+from chat.event_log_redis import RedisEventLogs, _event, _extend, _packed, _unpacked
+from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
+from tests.redis_server import PROGRAM, RedisServer
+
+pytestmark = pytest.mark.contracts
+
+META = Meta(uuid.uuid4(), uuid.uuid4(), "a", "Un titre", "Une « question » ?")
+SOURCES = Sources([{"n": 1, "title": "Règlement", "score": 0.5}])
+TOOL = Tool("call-1", "clock", "done", 0, 12)
+DONE = Done("done", "llm", "strict", 7, "Bonjour à tous", "<p>Bonjour à tous</p>", "Un titre")
+FAILURE = Failure("llm_timeout", "Trop tard.", retryable=True)
+WORDS = [Delta(word) for word in ("Bon", "jour ", "à ", "tous")]
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    if PROGRAM is None:
+        pytest.skip("no redis-server on this machine (apt-get install redis-server)")
+    with RedisServer() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["memory", "redis"])
+def backend(request: pytest.FixtureRequest) -> EventLogs:
+    if request.param == "memory":
+        return MemoryEventLogs()
+    return RedisEventLogs(url=request.getfixturevalue("redis_url"))
+
+
+async def read(log: TurnLog, after: int = 0) -> list[NumberedEvent]:
+    return [numbered async for numbered in log.follow(after)]
+
+
+def _told(*events: Event) -> list[Event]:
+    return [META, *events]
+
+
+def text_of(events: list[NumberedEvent]) -> str:
+    return "".join(event.text for _number, event in events if isinstance(event, Delta))
+
+
+@asynccontextmanager
+async def closed(*logs: EventLogs) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(30):
+            yield
+    finally:
+        for one in logs:
+            await one.aclose()
+
+
+def test_reader_gets_each_event_once_and_waiting_text_joined(backend: EventLogs) -> None:
+    async def story() -> list[NumberedEvent]:
+        async with closed(backend):
+            log = backend.open(uuid.uuid4())
+            for event in _told(*WORDS):
+                log.append(event)
+            reader = asyncio.create_task(read(log))
+            await asyncio.sleep(0.01)
+            log.append(DONE)
+            return await reader
+
+    assert asyncio.run(story()) == [(1, META), (5, Delta("Bonjour à tous")), (6, DONE)]
+
+
+def test_reader_that_has_seen_all_so_far_gets_nothing_twice(backend: EventLogs) -> None:
+    async def story() -> list[NumberedEvent]:
+        async with closed(backend):
+            log = backend.open(uuid.uuid4())
+            log.append(WORDS[0])
+            log.append(WORDS[1])
+            reader = asyncio.create_task(read(log, after=2))
+            await asyncio.sleep(0.01)
+            log.append(FAILURE)
+            return await reader
+
+    assert asyncio.run(story()) == [(3, FAILURE)]
+
+
+def test_reader_that_has_seen_the_end_or_claims_more_is_told_the_end_again() -> None:
+    async def story(after: int) -> list[NumberedEvent]:
+        log = TurnLog()
+        reader = asyncio.create_task(read(log, after))
+        await asyncio.sleep(0)
+        for event in (META, DONE):
+            log.append(event)
+        return await reader
+
+    for after in (2, 57):
+        assert asyncio.run(story(after)) == [(2, DONE)]
+
+
+def test_reader_of_an_earlier_run_is_told_the_next_one_from_its_start() -> None:
+    async def story() -> list[NumberedEvent]:
+        log = TurnLog(run=1)
+        for event in (META, DONE):
+            log.append(event)
+        return await read(log, after=57)
+
+    assert asyncio.run(story()) == [(EVENTS_PER_RUN + 1, META), (EVENTS_PER_RUN + 2, DONE)]
+
+
+def test_log_of_a_turn_that_went_on_is_not_dropped_with_the_first(backend: EventLogs) -> None:
+    async def story() -> TurnLog | None:
+        async with closed(backend):
+            turn_id = uuid.uuid4()
+            first = backend.open(turn_id)
+            second = backend.open(turn_id, run=1)
+            second.append(DONE)
+            backend.drop(turn_id, first)
+            held = backend.held(turn_id)
+            assert held is second
+            backend.drop(turn_id, second)
+            return backend.held(turn_id)
+
+    assert asyncio.run(story()) is None
+
+
+# What another process sees: two backends on one Redis
+
+
+def other_process(url: str) -> RedisEventLogs:
+    return RedisEventLogs(url=url)
+
+
+def test_other_process_follows_live_with_the_same_ids(redis_url: str) -> None:
+    async def story() -> tuple[list[NumberedEvent], list[float]]:
+        owner, other = other_process(redis_url), other_process(redis_url)
+        turn_id, late = uuid.uuid4(), []
+        async with closed(owner, other):
+            log = owner.open(turn_id)
+            log.append(META)
+            sent: dict[str, float] = {}
+
+            async def follow() -> list[NumberedEvent]:
+                seen = []
+                async for numbered in other.elsewhere(turn_id, run=0).follow():
+                    seen.append(numbered)
+                    if isinstance(numbered[1], Delta):
+                        late.append(time.monotonic() - sent[numbered[1].text.split()[0]])
+                return seen
+
+            reader = asyncio.create_task(follow())
+            for number in range(5):
+                await asyncio.sleep(0.15)
+                sent[f"{number}"] = time.monotonic()
+                log.append(Delta(f"{number} "))
+            log.append(DONE)
+            return await reader, late
+
+    seen, late = asyncio.run(story())
+    assert [number for number, _event in seen] == [1, 2, 3, 4, 5, 6, 7]
+    assert (seen[0][1], seen[-1][1]) == (META, DONE)
+    assert text_of(seen) == "0 1 2 3 4 "
+    assert max(late) < 0.5
+
+
+def test_other_process_goes_on_after_the_last_id_in_the_middle_of_an_entry(redis_url: str) -> None:
+    async def story() -> list[list[NumberedEvent]]:
+        owner, other = other_process(redis_url), other_process(redis_url)
+        turn_id = uuid.uuid4()
+        async with closed(owner, other):
+            log = owner.open(turn_id)
+            for event in _told(*WORDS, DONE):
+                log.append(event)
+            live = await read(other.elsewhere(turn_id, run=0), after=3)
+            ended = await other.ended(turn_id, run=0)
+            assert ended is not None
+            return [live, await read(ended, after=3)]
+
+    assert asyncio.run(story()) == [[(5, Delta("à tous")), (6, DONE)]] * 2
+
+
+def test_streams_of_ended_and_of_unknown_turns_are_not_taken_for_whole(redis_url: str) -> None:
+    async def story() -> None:
+        owner, other = other_process(redis_url), other_process(redis_url)
+        turn_id = uuid.uuid4()
+        async with closed(owner, other):
+            assert await other.ended(turn_id, run=0) is None
+            log = owner.open(turn_id)
+            log.append(META)
+            log.append(WORDS[0])
+            await asyncio.sleep(0.2)
+            assert await other.ended(turn_id, run=0) is None
+            partial = await asyncio.to_thread(other.partial_answer, turn_id, run=0)
+            assert partial is not None
+            assert partial.text == "Bon"
+            assert await asyncio.to_thread(other.partial_answer, turn_id, run=1) is None
+            log.append(DONE)
+
+    asyncio.run(story())
+
+
+def test_streams_die_by_themselves_the_finished_ones_first(redis_url: str) -> None:
+    async def story(turn_id: uuid.UUID) -> list[int]:
+        owner, times = other_process(redis_url), []
+        async with closed(owner):
+            log = owner.open(turn_id)
+            with redis.Redis.from_url(redis_url) as client:
+                for event in (META, DONE):
+                    log.append(event)
+                    await asyncio.sleep(0.2)
+                    times.append(int(client.ttl(f"repondant:turn:{turn_id}:0")))
+        return times
+
+    with override_settings(EVENT_LOG_TTL_SECONDS=3600, TURN_LOG_RETENTION_SECONDS=60):
+        running, ended = asyncio.run(story(uuid.uuid4()))
+    assert 3500 < running <= 3600
+    assert 50 < ended <= 60
+
+
+def test_tokens_of_many_turns_go_to_redis_in_one_round_trip(redis_url: str) -> None:
+    async def story() -> int:
+        owner = other_process(redis_url)
+        async with closed(owner):
+            logs = [owner.open(uuid.uuid4()) for _turn in range(100)]
+            with redis.Redis.from_url(redis_url) as client:
+                before = client.info("commandstats").get("cmdstat_xadd", {}).get("calls", 0)
+                for log in logs:
+                    for word in WORDS * 5:
+                        log.append(word)
+                await asyncio.sleep(0.3)
+                after = client.info("commandstats")["cmdstat_xadd"]["calls"]
+            for log in logs:
+                log.append(DONE)
+        return int(after) - int(before)
+
+    # One entry for a turn, however many tokens waited.
+    assert asyncio.run(story()) == 100
+
+
+def test_stop_asked_elsewhere_is_heard_at_once(redis_url: str) -> None:
+    async def story() -> float:
+        owner, other = other_process(redis_url), other_process(redis_url)
+        async with closed(owner, other):
+            log = owner.open(uuid.uuid4())
+            await owner.rung(0.3)  # what rang before this process looked
+            asked = time.monotonic()
+            waiting = asyncio.create_task(owner.rung(10))
+            await other.ring()
+            await waiting
+            log.append(DONE)
+            return time.monotonic() - asked
+
+    assert asyncio.run(story()) < 1
+
+
+def test_trimmed_stream_is_lost_rather_than_told_with_a_hole(redis_url: str) -> None:
+    async def story() -> tuple[bool, list[Event]]:
+        owner, other = other_process(redis_url), other_process(redis_url)
+        turn_id = uuid.uuid4()
+        async with closed(owner, other):
+            log = owner.open(turn_id)
+            for word in WORDS:
+                log.append(word)
+                await asyncio.sleep(0.12)
+            with redis.Redis.from_url(redis_url) as client:
+                client.xtrim(f"repondant:turn:{turn_id}:0", maxlen=1, approximate=False)
+            replica = other.elsewhere(turn_id, run=0)
+            seen = [event for _number, event in await read(replica)]
+            log.append(DONE)
+            return replica.is_lost, seen
+
+    assert asyncio.run(story()) == (True, [])
+
+
+@pytest.mark.parametrize("trouble", ["killed", "frozen"])
+def test_redis_in_trouble_in_mid_turn_costs_no_token_here_or_elsewhere(trouble: str) -> None:
+    if PROGRAM is None:
+        pytest.skip("no redis-server on this machine")
+
+    async def story(server: RedisServer) -> tuple[list[NumberedEvent], list[NumberedEvent], float]:
+        owner, other = other_process(server.url), other_process(server.url)
+        turn_id, longest = uuid.uuid4(), 0.0
+        async with closed(owner, other):
+            log = owner.open(turn_id)
+            log.append(META)
+            here = asyncio.create_task(read(log))
+            there = asyncio.create_task(read(other.elsewhere(turn_id, run=0)))
+            for number in range(60):
+                if number == 20:
+                    server.kill() if trouble == "killed" else server.freeze()
+                if number == 40:
+                    await asyncio.to_thread(server.start if trouble == "killed" else server.thaw)
+                begun = time.monotonic()
+                log.append(Delta(f"{number} "))
+                await asyncio.sleep(0.03)
+                longest = max(longest, time.monotonic() - begun)
+            log.append(DONE)
+            own = await here
+            return own, await there, longest
+
+    with (
+        override_settings(EVENT_LOG_RETRY_CEILING_SECONDS=0.3, EVENT_LOG_TIMEOUT_SECONDS=0.3),
+        RedisServer() as server,
+    ):
+        here, there, longest = asyncio.run(story(server))
+    whole = "".join(f"{number} " for number in range(60))
+    assert text_of(here) == whole
+    assert text_of(there) == whole
+    assert here[-1] == there[-1] == (62, DONE)
+    assert longest < 0.3
+
+
+# What is written is what is read
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+events = st.one_of(
+    texts.map(Delta),
+    st.just(SOURCES),
+    st.builds(Tool, texts, texts, st.just("running"), st.integers(0, 10), st.none(), texts),
+)
+
+
+@given(st.lists(events, max_size=12), st.integers(0, 3), st.data())
+def test_events_survive_any_cutting_into_entries(
+    told: list[Event], run: int, data: st.DataObject
+) -> None:
+    whole: list[Event] = [META, *told, DONE]
+    entries, position, seen = [], 0, TurnLog(run)
+    while position < len(whole):
+        size = data.draw(st.integers(1, len(whole) - position))
+        position += size
+        entry_id = f"{run * EVENTS_PER_RUN + position}-0".encode()
+        packed = _packed(whole[position - size : position]).encode()
+        entries.append((entry_id, {b"events": packed}))
+    overlap = data.draw(st.integers(0, len(entries)))
+    _extend(seen, entries[:overlap])
+    _extend(seen, entries)
+    assert seen.events == whole
+    assert not seen.is_lost
+
+
+@given(st.sampled_from([META, SOURCES, TOOL, DONE, FAILURE]))
+def test_each_kind_of_event_is_read_as_it_was_written(event: Any) -> None:
+    assert _unpacked(_packed([event]).encode()) == [event]
+    assert _event(event.name, {**_fields(event)}) == event
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    fields = {name: getattr(event, name) for name in event.__slots__}
+    return {
+        name: str(value) if isinstance(value, uuid.UUID) else value
+        for name, value in fields.items()
+    }

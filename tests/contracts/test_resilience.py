@@ -1,0 +1,42 @@
+"""Questions under lost connections, reloads, resends and killed servers (`benchmarks/resilience`): each answered once.
+
+By default a few on SQLite and a few on two processes with PostgreSQL and Redis; `RESILIENCE_FULL=1` sends a thousand to each
+(about half an hour).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import postgres_url
+from tests.redis_server import PROGRAM
+
+pytestmark = pytest.mark.contracts
+
+FULL = bool(os.environ.get("RESILIENCE_FULL"))
+SITES = {"sqlite": [], "shared": ["--processes", "2", "--shared"]}
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("site", SITES)
+def test_each_question_is_answered_exactly_once_whatever_fails(site: str) -> None:
+    if site == "shared":
+        with postgres_url() as url:
+            if url is None or PROGRAM is None:
+                pytest.skip("PostgreSQL or redis-server is not on this machine")
+    size = ["--sends", "1000"] if FULL else ["--sends", "40", "--people", "8", "--kill-every", "2"]
+    ran = subprocess.run(  # noqa: S603  # our own script
+        [sys.executable, "-m", "benchmarks.resilience.run", *size, *SITES[site]],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["servers killed"] >= 1
+    assert {name: count for name, count in found["verdict"].items() if count} == {}

@@ -1,0 +1,142 @@
+"""Rewriting a follow-up, against the scripted server: what is asked, and that every fault leaves the follow-up as it was."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Sequence
+from unittest import mock
+
+import pytest
+from django.test import override_settings
+
+from agents.effective import EffectiveConfig
+from agents.llm.openai import OpenAILanguageModel
+from chat.exceptions import IsolationError
+from chat.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
+from chat.standalone import StandaloneQuestion, standalone_question
+from chat.thread import Answer, Exchange
+from chat.tracing import Trace
+from tests.model_server import ModelReply, ModelServer
+
+pytestmark = pytest.mark.contracts
+
+CONVERSATION = uuid.uuid4()
+PREVIOUS, QUESTION = "Le FICP, c'est quoi ?", "Qui peut le consulter ?"
+REWRITTEN = "Qui peut consulter le FICP ?"
+HISTORY = [Exchange(CONVERSATION, PREVIOUS, "Un fichier de la Banque de France.")]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+class Rewriter:
+    """The step as a turn takes it, with what it leaves behind."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self.llm = OpenAILanguageModel(
+            base_url=server.base_url, model="contract", read_timeout=0.4, max_retries=0
+        )
+        self.answer, self.trace = Answer(), Trace()
+        self.config = mock.Mock(spec=EffectiveConfig, rewrite_follow_ups=True, llm_model="")
+
+    def __call__(self, history: Sequence[Exchange] = HISTORY) -> StandaloneQuestion:
+        return asyncio.run(self._resolved(history))
+
+    async def _resolved(self, history: Sequence[Exchange]) -> StandaloneQuestion:
+        asked = standalone_question(QUESTION, PREVIOUS)
+        with mock.patch("chat.rewriting.language_model", return_value=self.llm):
+            try:
+                return await resolved_question(
+                    asked, self.config, history, PREVIOUS, CONVERSATION, self.answer, self.trace
+                )
+            finally:
+                await self.llm.aclose()
+
+    @property
+    def line(self) -> tuple[str, str]:
+        (line,) = self.trace.lines
+        return line["outcome"], line["detail"]
+
+
+@pytest.fixture
+def rewriter(server: ModelServer) -> Rewriter:
+    return Rewriter(server)
+
+
+def test_rewritten_question_stands_alone_and_is_traced_and_counted(
+    server: ModelServer, rewriter: Rewriter
+) -> None:
+    server.script(ModelReply(tokens=["Qui peut consulter", " le FICP ?"]))
+    asked = rewriter()
+    assert (asked.text, asked.is_follow_up, asked.rule) == (REWRITTEN, False, "pronoun")
+    assert rewriter.line == ("rewritten", REWRITTEN)
+    assert rewriter.answer.llm_calls == 1
+    assert rewriter.answer.completion_tokens > 0
+
+
+def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter: Rewriter) -> None:
+    server.script(ModelReply(tokens=[REWRITTEN]))
+    rewriter([Exchange(CONVERSATION, PREVIOUS, "long " * 5_000)])
+    body = server.calls[0].body
+    assert body["messages"][0] == {"role": "system", "content": INSTRUCTION}
+    assert body["messages"][1]["content"].endswith(f"Last question: {QUESTION}")
+    assert len(body["messages"][1]["content"]) < 1_000
+    assert body["temperature"] == 0.0
+    assert MAX_TOKENS in (body.get("max_tokens"), body.get("max_completion_tokens"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Le FICP est un fichier.", "Qui peut consulter le FNCI ?", "Qui ?\nLui ?"]
+)
+def test_unfaithful_rewriting_leaves_the_follow_up(
+    server: ModelServer, rewriter: Rewriter, text: str
+) -> None:
+    server.script(ModelReply(tokens=[text]))
+    asked = rewriter()
+    assert asked == standalone_question(QUESTION, PREVIOUS)
+    assert rewriter.line[0] in ("rejected", "failed")
+    assert rewriter.answer.llm_calls == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ModelReply(status=500),
+        ModelReply(status=429, retry_after=0.0),
+        ModelReply(hang_after=0),
+        ModelReply(tokens=["Qui", " peut"], cut_after=1),
+        ModelReply(malformed_after=0),
+    ],
+)
+def test_a_fault_of_the_server_leaves_the_follow_up(
+    server: ModelServer, rewriter: Rewriter, fault: ModelReply
+) -> None:
+    server.script(fault)
+    asked = rewriter()
+    assert asked.is_follow_up
+    assert rewriter.line[0] == "failed"
+
+
+def test_a_slow_model_is_not_waited_for(server: ModelServer, rewriter: Rewriter) -> None:
+    server.script(ModelReply(tokens=[REWRITTEN], delay=0.3))
+    with override_settings(REWRITE_TIMEOUT_SECONDS=0.05):
+        asked = rewriter()
+    assert asked.is_follow_up
+
+
+def test_staff_can_switch_it_off(server: ModelServer, rewriter: Rewriter) -> None:
+    rewriter.config.rewrite_follow_ups = False
+    asked = rewriter()
+    assert asked.is_follow_up
+    assert rewriter.line[0] == "off"
+    assert server.calls == []
+
+
+def test_messages_of_another_conversation_never_reach_the_model(
+    server: ModelServer, rewriter: Rewriter
+) -> None:
+    with pytest.raises(IsolationError):
+        rewriter([Exchange(uuid.uuid4(), PREVIOUS, "secret")])
+    assert server.calls == []

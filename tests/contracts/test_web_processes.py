@@ -1,0 +1,326 @@
+"""Two real web processes on PostgreSQL and Redis: one turn, one answer, wherever the reader is and whoever dies."""
+
+import json
+import re
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from benchmarks.resilience.site import (
+    AGENT,
+    MissingServerError,
+    Site,
+    WebProcess,
+    last_user_message,
+    numbered,
+)
+from tests.model_server import ModelReply, ModelServer
+from tests.web_client import Page, Visitor, text_of
+
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
+
+LEASE_SECONDS = 4.0
+QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
+#: By their tag: how many tokens, how far apart, how long.
+ANSWERS = {
+    "quick": (5, 0.0, ""),
+    "steady": (80, 0.05, ""),
+    "long": (400, 0.05, ""),
+    "huge": (4000, 0.0, "x" * 1000),
+}
+
+
+def answered(body: Any) -> ModelReply:
+    tag = re.findall(r"Dossier ([a-z]+)", last_user_message(body))[-1]
+    count, interval, filling = ANSWERS[tag]
+    return ModelReply(tokens=[token + filling for token in numbered(tag, count)], interval=interval)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with ModelServer(fallback=answered) as model:
+        try:
+            with Site(
+                model,
+                processes=2,
+                shared=True,
+                TURN_LEASE_SECONDS=str(LEASE_SECONDS),
+                EVENT_LOG_RETRY_CEILING_SECONDS="0.5",
+                EVENT_LOG_TIMEOUT_SECONDS="0.5",
+            ) as served:
+                yield served
+        except MissingServerError as missing:
+            pytest.skip(str(missing))
+
+
+@pytest.fixture
+def one(site: Site) -> WebProcess:
+    return _up(site.processes[0])
+
+
+@pytest.fixture
+def two(site: Site) -> WebProcess:
+    return _up(site.processes[1])
+
+
+def _up(process: WebProcess) -> WebProcess:
+    if not process.is_up():
+        process.kill()
+        process.start()
+    return process
+
+
+def ask(page: Page, tag: str, client_message_id: str = "") -> None:
+    page.ask(QUESTION.format(tag=tag), client_message_id)
+
+
+def whole(tag: str) -> str:
+    count, _interval, filling = ANSWERS[tag]
+    return "".join(token + filling for token in numbered(tag, count))
+
+
+def test_reader_goes_on_live_in_another_process_with_the_same_ids(
+    one: WebProcess, two: WebProcess
+) -> None:
+    visitor = Visitor(one.url, AGENT)
+    first = visitor.socket(one.url)
+    ask(first, "steady")
+    frames = [first.until("meta")]
+    while len(frames) < 20:
+        frames.append(first.receive())
+    first.close()
+    turn_id, seen = frames[0]["turnId"], frames[-1]["id"]
+    assert visitor.thread(two.url)["runningTurn"] == {"id": turn_id}
+    second = visitor.socket(two.url)
+    second.send(type="resume", turnId=turn_id, lastEventId=seen)
+    began = time.monotonic()
+    rest = second.until_end()
+    second.close()
+    assert time.monotonic() - began > 1
+    assert len(rest) > 10
+    assert [f["id"] for f in frames + rest] == sorted({f["id"] for f in frames + rest})
+    assert text_of(frames + rest) == whole("steady")
+    assert rest[-1]["content"].strip() == whole("steady").strip()
+
+
+def test_same_message_to_both_processes_at_once_is_one_turn(
+    site: Site, one: WebProcess, two: WebProcess
+) -> None:
+    for round_number in range(5):
+        visitor = Visitor(one.url, AGENT)
+        pages = [visitor.socket(process.url) for process in (one, two)]
+        ready = threading.Barrier(2)
+        ends: list[list[dict[str, Any]]] = []
+
+        def race(
+            page: Page,
+            identifier: str = f"race-{round_number}",
+            ready: threading.Barrier = ready,
+            ends: list[list[dict[str, Any]]] = ends,
+        ) -> None:
+            ready.wait(10)
+            ask(page, "quick", identifier)
+            ends.append(page.until_end())
+
+        threads = [threading.Thread(target=race, args=(page,)) for page in pages]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len({frames[0]["turnId"] for frames in ends}) == 1
+        assert {text_of(frames) for frames in ends} == {whole("quick")}
+        assert len(visitor.thread(two.url)["messages"]) == 2
+        for page in pages:
+            page.close()
+
+
+def test_one_turn_at_a_time_in_a_conversation_across_processes(
+    one: WebProcess, two: WebProcess
+) -> None:
+    visitor = Visitor(one.url, AGENT)
+    first, second = visitor.socket(one.url), visitor.socket(two.url)
+    ask(first, "steady")
+    first.until("delta")
+    ask(second, "quick")
+    assert second.receive()["code"] == "turn_running"
+    assert first.until_end()[-1]["status"] == "done"
+
+
+def test_stop_in_one_process_ends_the_model_call_of_the_other(
+    site: Site, one: WebProcess, two: WebProcess
+) -> None:
+    visitor = Visitor(one.url, AGENT)
+    first, second = visitor.socket(one.url), visitor.socket(two.url)
+    ask(first, "long")
+    first.until("delta")
+    asked = time.monotonic()
+    second.send(type="stop")
+    last = first.until_end()[-1]
+    assert time.monotonic() - asked < 2
+    assert last["status"] == "interrupted"
+    assert whole("long").startswith(last["content"])
+    assert last["content"]
+
+
+def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(
+    one: WebProcess, two: WebProcess
+) -> None:
+    visitor = Visitor(one.url, AGENT)
+    first = visitor.socket(one.url)
+    ask(first, "steady", "killed")
+    turn_id = first.until("meta")["turnId"]
+    frames = [first.receive() for _frame in range(20)]
+    one.kill()
+    second = visitor.socket(two.url)
+    # The page sends what was not acknowledged under the same id: the same turn, with its end.
+    ask(second, "steady", "killed")
+    told = second.until_end()
+    assert {f["turnId"] for f in told if f["type"] == "meta"} == {turn_id}
+    assert told[-1]["status"] == "interrupted"
+    kept = told[-1]["content"]
+    assert whole("steady").startswith(kept)
+    # What was told before the last interval of the copy is kept.
+    assert len(kept) > len(text_of(frames)) * 0.7
+    second.send(type="retry", turnId=turn_id)
+    again = second.until_end()
+    assert again[-1]["status"] == "done"
+    assert text_of(again) == whole("steady")
+    messages = visitor.thread(two.url)["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant"]
+    assert messages[1]["content"].strip() == whole("steady").strip()
+
+
+def test_frozen_process_that_wakes_up_does_not_answer_a_second_time(
+    one: WebProcess, two: WebProcess
+) -> None:
+    visitor = Visitor(one.url, AGENT)
+    first = visitor.socket(one.url)
+    ask(first, "steady")
+    turn_id = first.until("meta")["turnId"]
+    first.until("delta")
+    one.send_signal(signal.SIGSTOP)
+    try:
+        second = visitor.socket(two.url)
+        second.send(type="resume", turnId=turn_id, lastEventId=0)
+        assert second.until_end()[-1]["status"] == "interrupted"
+        second.send(type="retry", turnId=turn_id)
+        second.until("delta")
+    finally:
+        one.send_signal(signal.SIGCONT)
+    last = second.until_end()[-1]
+    time.sleep(1)
+    messages = visitor.thread(two.url)["messages"]
+    assert last["status"] == "done"
+    assert [m["role"] for m in messages] == ["user", "assistant"]
+    assert messages[1]["content"].strip() == whole("steady").strip()
+
+
+def test_redis_that_dies_in_mid_turn_ends_no_answer(
+    site: Site, one: WebProcess, two: WebProcess
+) -> None:
+    assert site.redis is not None
+    visitor = Visitor(one.url, AGENT)
+    first, second = visitor.socket(one.url), visitor.socket(two.url)
+    ask(first, "steady")
+    meta = first.until("meta")
+    second.send(type="resume", turnId=meta["turnId"], lastEventId=0)
+    second.until("delta")
+    site.redis.kill()
+    try:
+        here = first.until_end()
+        there = second.until_end()
+    finally:
+        site.redis.start()
+    assert here[-1]["status"] == "done"
+    assert text_of(here) == whole("steady")
+    # Without Redis a reader elsewhere is told the stored answer, from its start.
+    assert there[-1]["content"] == here[-1]["content"]
+    told = there[max(n for n, f in enumerate(there) if f["type"] == "meta") :]
+    assert text_of(told).strip() == whole("steady").strip()
+    assert "Redis does not take the event log" in site.logs()
+
+
+def test_stopped_server_lets_its_answers_end(one: WebProcess) -> None:
+    visitor = Visitor(one.url, AGENT)
+    page = visitor.socket(one.url)
+    ask(page, "steady")
+    page.until("delta")
+    stopping = threading.Thread(target=one.stop)
+    stopping.start()
+    frames = page.until_end()
+    stopping.join(60)
+    assert frames[-1]["status"] == "done"
+
+
+def test_slow_readers_cost_neither_memory_nor_others_time(one: WebProcess) -> None:
+    server = psutil.Process(one.pid)
+    visitor = Visitor(one.url, AGENT)
+    page = visitor.socket(one.url)
+    ask(page, "huge")
+    frames = page.until_end()
+    assert len(text_of(frames)) == len(whole("huge"))
+    turn_id = frames[0]["turnId"]
+    before = server.memory_info().rss
+    # Readers that take the first frame and then nothing more, of an answer of four million characters each.
+    slow = [visitor.socket(one.url, max_queue=1) for _reader in range(30)]
+    for reader in slow:
+        reader.send(type="resume", turnId=turn_id, lastEventId=0)
+        reader.until("meta")
+    other = Visitor(one.url, AGENT)
+    quick = other.socket(one.url)
+    asked = time.monotonic()
+    ask(quick, "quick")
+    assert text_of(quick.until_end()) == whole("quick")
+    assert time.monotonic() - asked < 10
+    grown = server.memory_info().rss - before
+    for reader in slow:
+        reader.connection.socket.close()
+    # One joined frame of the answer for each, not one for each of its four thousand tokens over and over.
+    assert grown < 30 * 3 * len(whole("huge"))
+
+
+def test_message_of_a_megabyte_is_refused_in_words_and_the_socket_stays(one: WebProcess) -> None:
+    visitor = Visitor(one.url, AGENT)
+    page = visitor.socket(one.url)
+    page.ask("x" * 1024 * 1024)
+    refused = page.receive()
+    assert (refused["type"], refused["code"]) == ("error", "invalid_message")
+    assert "8000" in refused["message"]
+    ask(page, "quick")
+    assert page.until_end()[-1]["status"] == "done"
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(  # noqa: S310  # loopback
+            f"{one.url}/api/rag/chat", json.dumps({"message": "x" * 1024 * 1024}).encode(), 30
+        )
+    assert error.value.code == 413
+    assert "8000" in json.loads(error.value.read())["message"]
+
+
+def test_frame_beyond_the_servers_limit_closes_that_socket_alone(one: WebProcess) -> None:
+    visitor = Visitor(one.url, AGENT)
+    page, other = visitor.socket(one.url), visitor.socket(one.url)
+    page.ask("x" * 5 * 1024 * 1024)
+    assert page.close_code() == 1009
+    ask(other, "quick")
+    assert other.until_end()[-1]["status"] == "done"
+
+
+def test_five_hundred_sockets_are_served(one: WebProcess) -> None:
+    visitor = Visitor(one.url, AGENT)
+    pages = [visitor.socket(one.url) for _number in range(500)]
+    try:
+        ask(pages[0], "quick")
+        meta = pages[0].until("meta")
+        for page in pages[1:]:
+            page.send(type="resume", turnId=meta["turnId"], lastEventId=0)
+        assert all(text_of(page.until_end()) == whole("quick") for page in pages)
+    finally:
+        for page in pages:
+            page.connection.socket.close()

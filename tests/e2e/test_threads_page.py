@@ -1,0 +1,164 @@
+"""Journeys of a reader who goes back on a question, judges an answer, shares, exports, and forgets."""
+
+import json
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import LiveSite
+from tests.e2e.test_chat_page import (
+    CURRICULUM,
+    OUT_OF_DOMAIN,
+    TELEWORK,
+    WORDS,
+    ask,
+    cited,
+    wait_for_end,
+)
+
+
+def shown_questions(page: Page) -> list[str]:
+    return page.locator(".question-text").all_inner_texts()
+
+
+def edit(page: Page, question: str, text: str) -> None:
+    exchange = page.locator(".exchange", has_text=question)
+    exchange.locator(".question").hover()
+    exchange.get_by_role("button", name="Modifier").click()
+    page.get_by_label("Question modifiée").fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_edited_question_keeps_both_branches(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    ask(page, OUT_OF_DOMAIN)
+    wait_for_end(page)
+    edited = "Qui peut lire le dossier d’un salarié ?"
+    edit(page, CURRICULUM, edited)
+    wait_for_end(page)
+    assert shown_questions(page) == [edited]
+    expect(page.locator(".prose")).to_contain_text("gestion du personnel")
+    expect(page.locator(".versions")).to_contain_text("2 / 2")
+    page.get_by_role("button", name="Version précédente").click()
+    expect(page.locator(".exchange")).to_have_count(2)
+    assert shown_questions(page) == [CURRICULUM, OUT_OF_DOMAIN]
+    expect(page.get_by_role("button", name="Version suivante")).to_be_focused()
+    page.reload()
+    expect(page.locator(".versions").first).to_contain_text("1 / 2")
+    assert shown_questions(page) == [CURRICULUM, OUT_OF_DOMAIN]
+
+
+def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited(["Une ", "première."]), cited(["Une ", "seconde."]))
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    page.get_by_role("button", name="Reposer").click()
+    wait_for_end(page)
+    expect(page.locator(".prose")).to_have_text("Une seconde.")
+    expect(page.locator(".exchange")).to_have_count(1)
+    page.get_by_role("button", name="Version précédente").click()
+    expect(page.locator(".prose")).to_have_text("Une première.")
+
+
+def test_interrupted_answer_is_taken_up_again(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited(WORDS, interval=0.05), cited(["Tout ", "est là."]))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    page.get_by_role("button", name="Arrêter la réponse").click()
+    wait_for_end(page)
+    page.get_by_role("button", name="Reprendre la question").click()
+    wait_for_end(page)
+    expect(page.locator(".prose")).to_have_text("Tout est là.")
+    expect(page.locator(".versions")).to_contain_text("2 / 2")
+
+
+def test_edit_is_left_with_escape_and_nothing_changes(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    page.locator(".question").hover()
+    page.get_by_role("button", name="Modifier").click()
+    page.get_by_label("Question modifiée").fill("Autre chose")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Modifier")).to_be_focused()
+    assert shown_questions(page) == [CURRICULUM]
+
+
+def test_thumb_down_asks_why_and_is_remembered(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    down = page.get_by_role("button", name="Réponse à revoir")
+    down.click()
+    page.get_by_label("Incomplète").check()
+    page.get_by_label("Précisez, si vous le souhaitez").fill("Et pour un stage ?")
+    page.locator(".feedback").get_by_role("button", name="Envoyer").click()
+    expect(page.locator(".feedback")).to_contain_text("Merci de votre avis.")
+    page.reload()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "false")
+    page.wait_for_load_state("networkidle")
+    page.reload()
+    expect(down).to_have_attribute("aria-pressed", "false")
+
+
+def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browser: Browser) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    page.get_by_label("Partager ou exporter").click()
+    page.get_by_role("button", name="Liens de partage…").click()
+    page.get_by_role("button", name="Créer un lien").click()
+    address = page.locator("#share-links input").input_value()
+    stranger = browser.new_page()
+    stranger.goto(address)
+    expect(stranger.locator(".question-text")).to_have_text(CURRICULUM)
+    expect(stranger.locator(".prose")).to_contain_text("deux ans")
+    stranger.locator(".prose a.citation").click()
+    expect(stranger.locator("meta[name=robots]")).to_have_attribute(
+        "content", re.compile("noindex")
+    )
+    page.get_by_role("button", name="Révoquer").click()
+    expect(page.locator("#share-status")).to_have_text("Lien révoqué.")
+    gone = stranger.goto(address)
+    assert gone is not None
+    assert gone.status == 404
+    stranger.close()
+
+
+def test_conversation_is_exported_from_the_menu(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    for label, start in (("Markdown", b"# "), ("PDF", b"%PDF"), ("JSON", b"{")):
+        page.get_by_label("Partager ou exporter").click()
+        with page.expect_download() as download:
+            page.get_by_role("link", name=f"Exporter en {label}").click()
+        content = download.value.path().read_bytes()
+        assert content.startswith(start), label
+    assert json.loads(content)["exchanges"][0]["question"] == CURRICULUM
+
+
+def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:
+    page.get_by_role("button", name="Conversation temporaire").click()
+    expect(page.locator("#temporary-note")).to_contain_text("Conversation temporaire")
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    address = page.url
+    expect(page.locator(".conversation")).to_have_count(0)
+    page.reload()
+    expect(page.locator("#temporary-note")).to_be_visible()
+    with page.expect_response(lambda r: r.request.method == "DELETE"):
+        page.get_by_role("button", name="Nouvelle conversation").first.click()
+    page.goto(address)
+    expect(page.locator("#notice")).to_contain_text("n’existe pas")
+
+
+def test_narrow_page_offers_the_same(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    edit(page, CURRICULUM, "Qui peut lire le dossier d’un salarié ?")
+    wait_for_end(page)
+    page.get_by_role("button", name="Réponse à revoir").click()
+    page.get_by_label("Partager ou exporter").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.get_by_role("link", name="Exporter en PDF")).to_be_in_viewport()

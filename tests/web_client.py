@@ -1,0 +1,99 @@
+"""A visitor of a served site, over real sockets: for tests with real web processes."""
+
+import http.cookiejar
+import json
+import urllib.request
+import uuid
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+
+class Visitor:
+    """One conversation, reached through whichever address is named."""
+
+    def __init__(self, url: str, deployment: str) -> None:
+        self._cookies = http.cookiejar.CookieJar()
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPCookieProcessor(self._cookies)
+        )
+        self.conversation_id = str(
+            self.call(f"{url}/api/conversations/", {"deployment": deployment})["id"]
+        )
+
+    def call(self, url: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        request = urllib.request.Request(  # noqa: S310  # loopback
+            url, headers={"Content-Type": "application/json", "X-CSRFToken": self._csrf()}
+        )
+        if data is not None:
+            request.data = json.dumps(data).encode()
+        with self._opener.open(request, timeout=30) as response:
+            found: dict[str, Any] = json.loads(response.read())
+            return found
+
+    def thread(self, url: str) -> dict[str, Any]:
+        return self.call(f"{url}/api/conversations/{self.conversation_id}/messages/")
+
+    def socket(self, url: str, *, max_queue: int | None = None) -> "Page":
+        cookie = "; ".join(f"{c.name}={c.value}" for c in self._cookies)
+        address = f"ws{url.removeprefix('http')}/ws/chat/{self.conversation_id}/"
+        headers = {"Cookie": cookie}
+        return Page(
+            connect(
+                address,
+                additional_headers=headers,
+                origin=Origin(url),
+                max_size=None,
+                max_queue=max_queue,
+                open_timeout=30,
+                legacy=True,
+            )
+        )
+
+    def _csrf(self) -> str:
+        return next((c.value or "" for c in self._cookies if c.name == "csrftoken"), "")
+
+
+class Page:
+    """One socket."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    def ask(self, message: str, client_message_id: str = "") -> None:
+        identifier = client_message_id or str(uuid.uuid4())
+        self.send(type="ask", message=message, clientMessageId=identifier)
+
+    def send(self, **frame: Any) -> None:
+        self.connection.send(json.dumps(frame))
+
+    def receive(self, timeout: float = 30) -> dict[str, Any]:
+        frame: dict[str, Any] = json.loads(self.connection.recv(timeout))
+        return frame
+
+    def until(self, kind: str) -> dict[str, Any]:
+        while (frame := self.receive())["type"] != kind:
+            assert frame["type"] not in ("done", "error"), frame
+        return frame
+
+    def until_end(self) -> list[dict[str, Any]]:
+        frames: list[dict[str, Any]] = []
+        while not frames or frames[-1]["type"] not in ("done", "error"):
+            frames.append(self.receive())
+        return frames
+
+    def close_code(self) -> int | None:
+        try:
+            while True:
+                self.connection.recv(30)
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd else None
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def text_of(frames: list[dict[str, Any]]) -> str:
+    return "".join(frame["text"] for frame in frames if frame["type"] == "delta")
