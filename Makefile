@@ -65,6 +65,8 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks.rebuild.run
 	$(BIN)/python -m benchmarks.indexing.run
 	$(BIN)/python -m benchmarks.followups.run
+	$(BIN)/python -m benchmarks.dispatch.run
+	$(BIN)/python -m benchmarks.clarification.run
 
 # Pins: resolved for every supported Python and platform, with hashes and without addresses.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

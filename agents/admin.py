@@ -4,7 +4,7 @@ Every setting has the value it would inherit beside it. The index belongs to `kn
 import: buttons and actions lead to that app's confirmation pages, by their address.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -26,7 +26,13 @@ from agents.forms import (
     RuntimeSettingsForm,
 )
 from agents.inheritance import unmeasured_model
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+
+if TYPE_CHECKING:
+    # The theme ships no types; to the checker its inline is the one it extends.
+    TabularInline = admin.TabularInline[Any, Any]
+else:
+    from unfold.admin import TabularInline
 
 #: How the settings are grouped on every page. A setting that is in no group lands in the last one.
 SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -44,6 +50,11 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "memory_learning",
         ),
     ),
+    (
+        _("Demande de précision"),
+        ("clarification", "clarification_band", "clarification_margin"),
+    ),
+    (_("Plusieurs agents"), ("dispatch_margin",)),
     (_("Pages du web"), ("page_refresh_hours", "gone_page_checks")),
     (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
     (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
@@ -255,6 +266,13 @@ def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
     )
 
 
+class SpecialistInline(TabularInline):
+    model = Specialist
+    fields = ("position", "agent")
+    autocomplete_fields = ("agent",)
+    extra = 0
+
+
 @admin.register(Deployment)
 class DeploymentAdmin(SettingsAdmin):
     form = DeploymentForm
@@ -265,6 +283,7 @@ class DeploymentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "agent__name")
     ordering = ("name",)
     autocomplete_fields = ("agent",)
+    inlines = (SpecialistInline,)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     readonly_fields = ("public_key",)
     fieldsets = (

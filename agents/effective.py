@@ -6,14 +6,15 @@ sets it: the measured profile of the embedding model in use decides (`knowledge.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 
 Level = Literal["deployment", "agent", "site", "profile"]
 
@@ -40,6 +41,10 @@ class EffectiveConfig:
     direct_answer_threshold: float | None
     shadow_mode: bool
     verify_answers: bool
+    clarification: bool
+    clarification_band: float
+    clarification_margin: float
+    dispatch_margin: float | None
     guard_rail_threshold: float | None
     guard_rail_message: str
     memory: bool
@@ -63,6 +68,17 @@ class EffectiveConfig:
     tool_top_k: int
     tool_threshold: float | None
     api_source_lines: bool
+    #: The deployment's agents, the default one first; empty where it has one agent only.
+    agents: "tuple[Specialised, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """One of several agents of a deployment, with the settings that apply when it answers."""
+
+    name: str
+    description: str
+    config: EffectiveConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +94,29 @@ class ExplainedSetting:
 
 
 def effective_config(deployment: Deployment) -> EffectiveConfig:
-    """Resolve every knob for a deployment; two queries at most (the site's row, the agent if not loaded)."""
-    agent = deployment.agent
+    """Resolve every knob for a deployment; two queries at most (the site's row, the agent if not loaded).
+
+    One more for its further agents, unless the row was read with the knowledge that it has none (`current_config`).
+    """
     site = RuntimeSettings.load()
+    config = _config_of(deployment, deployment.agent, site)
+    # Outside a turn nobody has asked yet.
+    if not getattr(deployment, "has_specialists", True):
+        return config
+    others = [each.agent for each in deployment.specialists.select_related("agent")]
+    agents = (deployment.agent, *(agent for agent in others if agent != deployment.agent))
+    if len(agents) == 1:
+        return config
+    return replace(
+        config,
+        agents=tuple(
+            Specialised(agent.name, agent.description, _config_of(deployment, agent, site))
+            for agent in agents
+        ),
+    )
+
+
+def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
     knobs = {
         name: _resolve(name, site=site, agent=agent, deployment=deployment)[0]
         for name in RuntimeSettings.knobs()
@@ -91,7 +127,7 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
         deployment_slug=deployment.slug,
         agent_id=agent.pk,
         agent_slug=agent.slug,
-        indexing_method=deployment.effective_indexing_method,
+        indexing_method=deployment.method_of(agent),
         **knobs,
     )
 
@@ -104,7 +140,9 @@ def current_config(deployment_id: int) -> EffectiveConfig:
     key, now = (deployment_id, get_language()), time.monotonic()
     found = _recent.get(key)
     if found is None or now - found[0] >= settings.CONFIG_CACHE_SECONDS:
-        deployment = Deployment.objects.select_related("agent").get(pk=deployment_id)
+        further = Exists(Specialist.objects.filter(deployment=OuterRef("pk")))
+        deployments = Deployment.objects.select_related("agent").annotate(has_specialists=further)
+        deployment = deployments.get(pk=deployment_id)
         _recent[key] = found = now, effective_config(deployment)
     return found[1]
 
@@ -160,5 +198,12 @@ def _resolve(
 
 def knob_names() -> set[str]:
     """The knobs that a configuration must have: a field on each side, or a test fails."""
-    identifiers = {"deployment_id", "deployment_slug", "agent_id", "agent_slug", "indexing_method"}
+    identifiers = {
+        "deployment_id",
+        "deployment_slug",
+        "agent_id",
+        "agent_slug",
+        "indexing_method",
+        "agents",
+    }
     return {field.name for field in fields(EffectiveConfig)} - identifiers

@@ -166,6 +166,35 @@ class RuntimeSettings(models.Model):
             "une même réponse convient aux deux. Jamais contre un nombre, une date, un nom ou une négation."
         ),
     )
+    clarification = models.BooleanField(
+        _("demander une précision"),
+        default=True,
+        help_text=_(
+            "Quand plusieurs questions enregistrées sont proches sans qu’aucune ne corresponde, demander laquelle était "
+            "voulue, sans modèle de langage."
+        ),
+    )
+    clarification_band = _ratio(
+        _("bande de précision"),
+        _(
+            "Écart sous le seuil de réponse directe jusqu’où une question enregistrée peut être proposée."
+        ),
+        default=0.0,
+    )
+    clarification_margin = _ratio(
+        _("écart entre propositions"),
+        _("Une question enregistrée plus loin de la première que cet écart n’est pas proposée."),
+        default=0.1,
+    )
+    dispatch_margin = _ratio(
+        _("avance du spécialiste"),
+        _(
+            "Quand un déploiement a plusieurs agents : avance que le plus proche doit avoir sur les autres pour répondre ; "
+            "sinon l’agent par défaut répond. Vide : mesure du modèle d’embedding."
+        ),
+        null=True,
+        blank=True,
+    )
     guard_rail_threshold = _ratio(
         _("seuil du garde-fou"),
         _(
@@ -431,9 +460,14 @@ class Agent(models.Model):
 
     def methods_in_use(self) -> set[IndexingMethod]:
         """Every method that this agent or one of its deployments reads: each has a collection of its own."""
-        return {IndexingMethod(self.indexing_method)} | {
-            deployment.effective_indexing_method for deployment in self.deployments.all()
-        }
+        return (
+            {IndexingMethod(self.indexing_method)}
+            | {deployment.effective_indexing_method for deployment in self.deployments.all()}
+            | {
+                specialist.deployment.method_of(self)
+                for specialist in self.specialties.select_related("deployment")
+            }
+        )
 
 
 for _name, _knob in RuntimeSettings.knobs().items():
@@ -532,10 +566,14 @@ class Deployment(models.Model):
     @property
     def effective_indexing_method(self) -> IndexingMethod:
         """The overlay's method, or the agent's where it has none or an unknown one (seed 001, section 4.4)."""
+        return self.method_of(self.agent)
+
+    def method_of(self, agent: Agent) -> IndexingMethod:
+        """The method that one of this deployment's agents is searched by."""
         overlay = self.config_overlay.get("indexing_method")
         if overlay in IndexingMethod.values:
             return IndexingMethod(overlay)
-        return IndexingMethod(self.agent.indexing_method)
+        return IndexingMethod(agent.indexing_method)
 
     @property
     def origins(self) -> list[str]:
@@ -559,6 +597,40 @@ class Deployment(models.Model):
         ]
         if errors:
             raise ValidationError({"config_overlay": errors})
+
+
+class Specialist(models.Model):
+    """A further agent of a deployment, beside its own, which is the default one."""
+
+    deployment = models.ForeignKey(
+        Deployment,
+        on_delete=models.CASCADE,
+        related_name="specialists",
+        verbose_name=_("déploiement"),
+    )
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="specialties", verbose_name=_("agent")
+    )
+    position = models.PositiveSmallIntegerField(
+        _("rang"), default=0, help_text=_("À score égal, le premier répond.")
+    )
+
+    class Meta:
+        verbose_name = _("autre agent")
+        verbose_name_plural = _("autres agents")
+        ordering: ClassVar = ["position", "pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["deployment", "agent"], name="one_place_per_agent_and_deployment"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.deployment} · {self.agent}"
+
+    def clean(self) -> None:
+        if self.agent_id is not None and self.agent_id == self.deployment.agent_id:
+            raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
 
 
 def _overlay_errors(key: str, value: Any) -> list[str]:

@@ -56,6 +56,8 @@ class TurnLog:
         position = max(0, after - self._before)
         while True:
             changed = self._changed
+            if self.is_lost:
+                return
             if self.is_complete:
                 position = min(position, len(self.events) - 1)
             while position < len(self.events):
@@ -63,8 +65,6 @@ class TurnLog:
                 yield self._before + position, event
                 if isinstance(event, FINAL_EVENTS):
                     return
-            if self.is_lost:
-                return
             await changed.wait()
 
     def _next(self, position: int) -> NumberedEvent:

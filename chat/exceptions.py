@@ -60,6 +60,12 @@ class TurnNotLastError(ChatError):
     )
 
 
+class TurnTakenOverError(ConversationNotFoundError):
+    """This run was taken for dead, and the turn runs again elsewhere or has its answer: nothing of this one is kept."""
+
+    code = "turn_taken_over"
+
+
 class ServerStoppingError(ChatError):
     """This process is about to end; another one, or the same one started again, takes the question."""
 

@@ -37,9 +37,11 @@ STEPS: dict[str, Words] = {
     "rewriting": gettext_lazy("Reformulation de la suite"),
     "embedding": gettext_lazy("Mise en vecteur"),
     "memory_guard": gettext_lazy("Réponses en mémoire"),
+    "dispatch": gettext_lazy("Choix de l’agent"),
     "search": gettext_lazy("Recherche dans les documents"),
     "learned": gettext_lazy("Réponses validées"),
     "direct_answer": gettext_lazy("Réponse directe"),
+    "clarification": gettext_lazy("Demande de précision"),
     "tools": gettext_lazy("Choix des outils"),
     "guard_rail": gettext_lazy("Garde-fou"),
     "extractive": gettext_lazy("Passages cités"),
@@ -100,6 +102,13 @@ OUTCOMES: dict[str, dict[str, Words]] = {
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
     },
+    "dispatch": {
+        "index": gettext_lazy("Les documents d’un agent répondent nettement mieux à la question."),
+        "description": gettext_lazy(
+            "Les documents ne départagent pas les agents ; la description de l’un est nettement plus proche."
+        ),
+        "default": gettext_lazy("Rien ne départage les agents : l’agent par défaut répond."),
+    },
     "search": {
         "found": gettext_lazy("Des passages ont été trouvés."),
         "nothing": gettext_lazy("Rien n’a été trouvé."),
@@ -130,6 +139,16 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "off": gettext_lazy(
             "Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."
         ),
+    },
+    "clarification": {
+        "asked": gettext_lazy(
+            "Plusieurs questions enregistrées sont proches et proches entre elles : la personne choisit."
+        ),
+        "shadow": gettext_lazy("Mode d’observation : une précision aurait été demandée."),
+        "asked_before": gettext_lazy(
+            "La même question est posée après la demande de précision : elle suit son chemin."
+        ),
+        "not_ambiguous": gettext_lazy("Il n’y a pas deux questions enregistrées à proposer."),
     },
     "tools": {
         "chosen": gettext_lazy("Des outils sont proposés au modèle."),
@@ -242,6 +261,9 @@ def _detail_text(step: str, detail: str) -> str:
         return _("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
     if step == "rewriting" and detail:
         return str(REJECTIONS.get(detail, f"« {detail} »"))
+    if step == "dispatch" and detail:
+        name, _space, lead = detail.rpartition(" ")
+        return _("Agent : %(name)s ; avance : %(lead)s") % {"name": name, "lead": lead}
     if step == "learn" and detail:
         return _("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
     if step == "tool_loop" and detail.count("/") == 2:

@@ -112,6 +112,7 @@ class AnswerSource(models.TextChoices):
 
     MEMORY_GUARD = "memory_guard", _("Mémoire")
     DIRECT_QA = "direct_qa", _("Réponse directe")
+    CLARIFICATION = "clarification", _("Demande de précision")
     GUARD_RAIL = "guard_rail", _("Garde-fou")
     LLM = "llm", _("Modèle de langage")
     EXTRACTIVE = "extractive", _("Passages cités")
@@ -182,6 +183,8 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
+    #: The agent's name then; empty where the deployment had one agent.
+    answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.

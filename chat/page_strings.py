@@ -57,6 +57,7 @@ def _provenance() -> dict[str, str]:
         "source.extractive": _("Passages cités, sans modèle de langage"),
         "source.llm": _("Rédigée par {model}"),
         "source.llm.unnamed": _("Rédigée par un modèle de langage"),
+        "source.clarification": _("Précision demandée"),
         "source.guard_rail": _("Hors domaine"),
         "source.round_limit": _("Arrêtée à la limite des outils"),
     }

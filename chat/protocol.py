@@ -8,7 +8,7 @@ so that a reader who lost the connection asks for what comes after the last id i
     delta    text
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], and url of a page
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
-    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title
+    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
@@ -133,6 +133,8 @@ class Done:
     content: str
     html: str
     title: str = ""
+    #: Which of the deployment's agents answered, where it has several.
+    agent: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -143,6 +145,7 @@ class Done:
             "content": self.content,
             "html": self.html,
             "title": self.title,
+            "agent": self.agent,
         }
 
 

@@ -25,7 +25,7 @@ from agents.bridges import in_database
 from chat.afterwards import settle
 from chat.client_threads import given_context
 from chat.event_log import EventLogs, NumberedEvent, TurnLog, event_logs
-from chat.exceptions import ServerStoppingError
+from chat.exceptions import ServerStoppingError, TurnTakenOverError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources
 from chat.rendering import render_answer
@@ -170,8 +170,8 @@ class Runner:
             log, after = await self._found(turn_id, after)
         async for numbered in log.follow(after):
             yield numbered
-        while not log.is_complete:
-            # The process that ran it died, or what it told cannot be seen from here.
+        while log.is_lost or not log.is_complete:
+            # The process that ran it died or lost it, or what it told cannot be seen from here.
             if log.is_lost:
                 await asyncio.sleep(settings.TURN_POLL_SECONDS)
             log, after = await self._found(turn_id, 0)
@@ -313,7 +313,11 @@ class Runner:
 
     async def _run(self, request: TurnRequest, log: TurnLog) -> None:
         async def emit(event: Event) -> None:
-            log.append(event)
+            if isinstance(event, Failure) and event.code == TurnTakenOverError.code:
+                # Its readers are told by the process that runs it now.
+                log.lose()
+            else:
+                log.append(event)
 
         result: TurnResult | None = None
         try:
@@ -349,7 +353,7 @@ class Runner:
         turn_id, conversation_id = request.turn_id, request.conversation_id
         if turn_id is None or conversation_id is None:
             return
-        if not log.is_complete:
+        if not log.is_complete and not log.is_lost:
             log.append(_internal_failure())
         self._tasks.pop(turn_id, None)
         if self._by_conversation.get(conversation_id) == turn_id:
@@ -516,4 +520,5 @@ def _stored_end(turn: Turn, answer: Message | None) -> Event:
             source_numbers={source["n"] for source in answer.sources} if answer else set(),
         ),
         title=turn.conversation.title,
+        agent=turn.answered_by,
     )

@@ -54,6 +54,7 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
     status = serializers.CharField()
     answerSource = serializers.CharField(source="answer_source")
     model = serializers.CharField()
+    agent = serializers.CharField(source="answered_by")
     errorCode = serializers.CharField(source="error_code")
 
 

@@ -21,6 +21,7 @@ ENDING = (
     "efficiency",
     "stop_reason",
     "is_personal",
+    "answered_by",
     "trace",
     "error_code",
     "finished_at",

@@ -30,6 +30,7 @@ from chat.exceptions import (
     ThreadConflictError,
     TurnNotLastError,
     TurnRunningError,
+    TurnTakenOverError,
 )
 from chat.models import (
     AppliedOperation,
@@ -92,6 +93,8 @@ class Answer:
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
+    #: The name of the agent that answered, where the deployment has several.
+    answered_by: str = ""
     #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
     had_history: bool = False
     had_tool_results: bool = False
@@ -126,7 +129,8 @@ def claim_turn(
     """Store the question under a turn of its own; raises `TurnRunningError` while another one runs.
 
     It continues the current branch, or is another version of the turn that it `replaces`: an edited question, or the
-    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
+    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is
+    `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
     """
     lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
     for _try in range(2):
@@ -258,7 +262,6 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
     """
     turn = Turn.objects.get(pk=turn_id)
     interrupt_stale_turns(turn.conversation_id)
-    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
     ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
     try:
         with short_write():
@@ -272,12 +275,22 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
             )
             if not reopened:
                 return False
-            if later.exists():
+            if not _is_last(turn):
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
             _drop_answer(turn.conversation_id, turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
+
+
+def _is_last(turn: Turn) -> bool:
+    """Whether nothing was asked after it, on the branch that is shown; another one is not shown meanwhile."""
+    held = Conversation.objects.select_for_update().values_list("leaf", flat=True)
+    leaf = held.get(pk=turn.conversation_id)
+    if leaf is not None:
+        return leaf == turn.pk
+    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
+    return not later.exists()
 
 
 def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
@@ -327,7 +340,7 @@ def rename_conversation(
 
 
 def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
-    """The question before this turn's on its branch, however it ended: what a follow-up leans on was asked, answered or not."""
+    """The question before this turn's on the branch, however it ended: a follow-up leans on it, answered or not."""
     questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
     if turn_id is not None:
         questions = questions.exclude(turn=turn_id)
@@ -340,7 +353,7 @@ def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) 
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
-    """The last `limit` finished exchanges of the current branch, oldest first; the turn that is being answered is not finished."""
+    """The last `limit` finished exchanges of the current branch, oldest first; the one being answered is not finished."""
     messages = Message.objects.for_conversation(conversation_id).exchanges()
     finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
     # The branch comes along with the messages: one line costs no second look.
@@ -623,7 +636,8 @@ def save_exchange(
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
     A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
-    of it. Raises `ConversationNotFoundError` where the turn was deleted, or run again, meanwhile.
+    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
+    again.
     """
     ending: dict[str, object] = {
         "status": status,
@@ -638,6 +652,7 @@ def save_exchange(
         "efficiency": answer.efficiency,
         "stop_reason": answer.stop_reason,
         "is_personal": answer.is_personal,
+        "answered_by": answer.answered_by,
         "trace": trace,
         "error_code": error_code,
         "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
@@ -646,7 +661,7 @@ def save_exchange(
     with short_write():
         if not statements.END_TURN.run(**this_run, **ending):
             if not statements.END_LATE_TURN.run(**this_run, **ending):
-                raise ConversationNotFoundError(f"Turn {turn_id} is gone or has ended already.")
+                raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
         if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
             _apply_abandoned_rounds(conversation_id)
@@ -664,3 +679,9 @@ def save_exchange(
             )
         )
         return message.pk
+
+
+def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:
+    if Turn.objects.filter(pk=turn_id).exists():
+        return TurnTakenOverError(f"Turn {turn_id} was run again.")
+    return ConversationNotFoundError(f"Turn {turn_id} is gone.")

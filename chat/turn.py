@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -42,7 +42,9 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
+from chat.clarification import ask_which, clarify, was_offered
 from chat.client_threads import GivenContext
+from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, lesson_of, recall_answer
 from chat.models import AnswerSource, StopReason, Turn, TurnStatus
@@ -174,7 +176,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         await in_database(_restore, request, answer, trace)
     trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
 
-    asked = standalone_question(request.question, context.previous)
+    previous = "" if was_offered(request.question, history) else context.previous
+    asked = standalone_question(request.question, previous)
     trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
 
     if asked.is_follow_up:
@@ -201,7 +204,16 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
 
-    found = await _search(config, model, vector, asked.text)
+    search_of = partial(_search, model=model, vector=vector, question=asked.text)
+    if config.agents:
+        specialist = await dispatch(config, model, vector, search_of, trace)
+        found, answer.answered_by = specialist.found, specialist.agent
+        if specialist.config.agent_id != config.agent_id:
+            config = specialist.config
+            tools = await in_database(_tool_ground, request, config)
+            context = replace(context, config=config, tools=tools)
+    else:
+        found = await search_of(config)
     learned = recall_learned(found, request.question)
     found = learned.result
     thresholds = thresholds_for(config, model=model.recipe.model)
@@ -221,6 +233,8 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         direct = await choose_direct(config, asked, found, thresholds, answer, trace)
         if direct is not None:
             return await answer_directly(direct, answer, emit)
+        if options := clarify(config, asked, found, thresholds, history, trace):
+            return await ask_which(options, answer, emit)
 
     llm = language_model()
     toolbox = await _choose_tools(request, context, llm, vector, asked.text, trace)
@@ -491,6 +505,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
                 turn_id=str(request.turn_id or ""),
                 source_numbers={source["n"] for source in answer.sources},
             ),
+            agent=answer.answered_by,
         )
     )
 

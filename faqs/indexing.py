@@ -6,7 +6,7 @@ readers never see one point of two. Every step is idempotent: point ids belong t
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -30,12 +30,13 @@ from faqs.models import (
     Phrasing,
 )
 from knowledge.embeddings.base import Embedder, Recipe, embedder
-from knowledge.exceptions import CollectionMissingError
+from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.generations import current_generation
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sources import plan_faq_point
 from knowledge.indexing.sync import remove_points
+from knowledge.overlaps import find_overlaps
 from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
 
@@ -136,6 +137,18 @@ def sync_learned(
             done += len(batch)
             on_progress(done, len(waiting))
     return report
+
+
+def compare_with_index(agents: Iterable[Agent]) -> None:
+    """Look for questions of documents that a validated answer repeats or contradicts, now that its points are written.
+
+    A service to staff after the work is done: that it failed is no failure of the work.
+    """
+    for agent in agents:
+        try:
+            find_overlaps(agent, document_ids=(), validated=True)
+        except KnowledgeError:
+            logger.exception("%s: close questions could not be looked for.", agent.slug)
 
 
 def plan_learned(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
+from faqs.gates import rewrites
+
 
 class Marker(StrEnum):
     """What a preposition says about the words after it; only directions and agents can contradict each other."""
@@ -175,7 +177,7 @@ class Lexicon:
     def __init__(self, data: LexiconData) -> None:
         self.data = data
         self.stem = lru_cache(maxsize=16_384)(data.stem)
-        self.rewrites = _patterns(data.rewrites)
+        self.rewrites = rewrites(data.rewrites)
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)

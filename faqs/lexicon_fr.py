@@ -400,7 +400,7 @@ LEXICON_FR = LexiconData(
         r"\b(?:fut|furent|"
         # « Pourquoi a-t-on fermé »; without its accent only the inversion tells a participle.
         r"(?<!y )(?:a|ont|ai|as|avons|avez) (?:t )?(?:il|elle|on|ils|elles|je|tu|nous|vous) "
-        r"(?!(?:acces|une?|les?|des?|deja|autre|toujours|encore)\b)\w{2,}[eiu]e?s?|"
+        r"(?!(?:acces|une?|les?|des?|deja|autre|toujours|encore|lieu|envie|affaire|confiance|connaissance|priorite|vue|partie)\b)\w{2,}[eiu]e?s?|"
         r"(?:a|ont|ai|as|avons|avez) (?:t )?(?:(?:il|elle|on|ils|elles|je|tu|nous|vous) )?(?:(?:deja|pas|bien) )?(?:ete|eu|pu))\b"
     ),
     present=r"\b(?:est|sont|suis|y a)\b(?! ce)",

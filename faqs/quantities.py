@@ -187,10 +187,18 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
+#: What a quantity can begin with beside a digit: most words are passed over without a closer look.
+_BEGINNINGS = frozenset((*_ORDINALS, *_MONTHS, *_UNITS_WORDS, *_SCALES, *_AMBIGUOUS, "€", "$", "£"))
+
+
 def quantities(items: list[str]) -> Iterator[tuple[int, int, Quantity]]:
     """Each quantity with the range of tokens it covers."""
     position = 0
     while position < len(items):
+        word = items[position]
+        if word not in _BEGINNINGS and not word[0].isdigit():
+            position += 1
+            continue
         found = _ordinal(items, position) or _month(items, position) or _quantity(items, position)
         if found is None:
             position += 1

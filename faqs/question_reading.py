@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from faqs.gates import rewrites
 from faqs.lexicon import Kind, Lexicon, Marker, Modality
 from faqs.lexicon_en import LEXICON_EN
 from faqs.lexicon_fr import LEXICON_FR
@@ -20,26 +21,22 @@ _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
 MAX_CHARACTERS = 2_000
 _PUNCTUATION = frozenset(",:;.?!")
 _CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
-_CONTRACTIONS = (
-    (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
-    (re.compile(r"\bwon't\b"), "will not"),
-    (re.compile(r"\bshan't\b"), "shall not"),
-    (re.compile(r"n't\b"), " not"),
+_CONTRACTIONS = rewrites(
     (
-        re.compile(
-            r"\b(dont|doesnt|isnt|cant|wont|didnt|wasnt|arent|havent|hasnt|couldnt|shouldnt)\b"
-        ),
-        r"\1",
-    ),
-    (re.compile(r"\bi'd like\b"), "i would like"),
-    (re.compile(r"'re\b"), " are"),
-    (re.compile(r"'ve\b"), " have"),
-    (re.compile(r"'ll\b"), " will"),
-    (re.compile(r"\b(i)'m\b"), r"\1 am"),
-    (re.compile(r"'d\b"), " would"),
-    (re.compile(r"\b(what|who|where|when|how|why|that|there|here|it|he|she|let)'s\b"), r"\1 is"),
-    (re.compile(r"\b(what|who|where|how)s\b"), r"\1 is"),
-    (re.compile(r"(?<=s)'(?= |$)|'s\b"), ""),
+        (r"\bcan't\b|\bcannot\b", "can not"),
+        (r"\bwon't\b", "will not"),
+        (r"\bshan't\b", "shall not"),
+        (r"n't\b", " not"),
+        (r"\bi'd like\b", "i would like"),
+        (r"'re\b", " are"),
+        (r"'ve\b", " have"),
+        (r"'ll\b", " will"),
+        (r"\b(i)'m\b", r"\1 am"),
+        (r"'d\b", " would"),
+        (r"\b(what|who|where|when|how|why|that|there|here|it|he|she|let)'s\b", r"\1 is"),
+        (r"\b(what|who|where|how)s\b", r"\1 is"),
+        (r"(?<=s)'(?= |$)|'s\b", ""),
+    )
 )
 _BARE_NEGATIONS = re.compile(
     r"\b(do|does|is|ca|wo|did|was|are|have|has|could|should|would|were|had|must|need)nt\b"
@@ -176,7 +173,19 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text.casefold()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c)).replace("œ", "oe")
+    return decomposed.translate(_WITHOUT_MARKS).replace("œ", "oe")
+
+
+class _Marks(dict[int, str | None]):
+    """For `str.translate`: combining marks go. Each character is looked up once."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        kept = self[code] = None if unicodedata.combining(character) else character
+        return kept
+
+
+_WITHOUT_MARKS = _Marks()
 
 
 def _signs(text: str) -> str:
@@ -192,6 +201,9 @@ def _signs(text: str) -> str:
 
 def _names(text: str, lexicon: Lexicon) -> frozenset[str]:
     """Folded words written with a capital inside a sentence, and acronyms; none in a text all in capitals."""
+    if (rest := text[1:]) == rest.lower():
+        # A capital at the beginning says nothing.
+        return frozenset()
     letters = [c for c in text if c.isalpha()]
     if sum(c.isupper() for c in letters) > 0.6 * len(letters):
         return frozenset()
@@ -222,16 +234,16 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
     if language == "en":
         text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
-        for pattern, replacement in _CONTRACTIONS:
-            text = pattern.sub(replacement, text)
+        for contraction in _CONTRACTIONS:
+            text = contraction.apply(text)
     text = text.replace("aujourd'hui", "aujourdhui")
     text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
     text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
     text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
     slips = lexicon.slips
     text = " ".join(slips.get(word, word) for word in text.split())
-    for pattern, replacement in lexicon.rewrites:
-        text = pattern.sub(replacement, text)
+    for rewrite in lexicon.rewrites:
+        text = rewrite.apply(text)
     return re.sub(r"\s+", " ", text).strip()
 
 
@@ -400,18 +412,18 @@ class _Before:
         if word in lexicon.inert:
             return self
         marker = lexicon.markers.get(word)
-        return replace(
-            self,
+        joins = "or" if word in data.choosing else "and" if word in data.joining else self.joined
+        # Not `replace`, which takes longer than all the rest.
+        return _Before(
             marker=marker or self.marker,
             opens=self.opens or marker is not None,
+            starts_clause=self.starts_clause,
             is_noun=self.is_noun or word in data.determiners,
             owner=lexicon.owners.get(word, self.owner),
             relation=self._relation(word, lexicon),
-            joined="or"
-            if word in data.choosing
-            else "and"
-            if word in data.joining
-            else self.joined,
+            joined=joins,
+            bound=self.bound,
+            governed=self.governed,
         )
 
     def _relation(self, word: str, lexicon: Lexicon) -> str:

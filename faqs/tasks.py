@@ -5,13 +5,16 @@ The truth is on the rows of `LearnedResponse`; what fails is tried again by the 
 
 from celery import shared_task
 
+from agents.models import Agent
 from faqs import indexing
+from faqs.memory import large
 from knowledge.exceptions import VectorStoreUnavailableError
 
 
 @shared_task(soft_time_limit=600, time_limit=660)
 def sync_learned(keys: list[int]) -> None:
     indexing.sync_learned(keys)
+    indexing.compare_with_index(Agent.objects.filter(learned_responses__in=keys).distinct())
 
 
 @shared_task(
@@ -23,3 +26,9 @@ def sync_learned(keys: list[int]) -> None:
 )
 def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
     indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)
+    indexing.compare_with_index(Agent.objects.filter(slug=agent_slug))
+
+
+@shared_task(soft_time_limit=large.INDEX_SECONDS - 60, time_limit=large.INDEX_SECONDS)
+def follow_indexes(count: bool) -> None:
+    large.follow_indexes(count=count)

@@ -43,9 +43,15 @@ from knowledge.calibrated import load_calibrations
 from knowledge.calibration import Rate, threshold_profile
 from knowledge.editing import document_text, edit_chunk
 from knowledge.embeddings.base import embedder
+from knowledge.exceptions import KnowledgeError
 from knowledge.forms import ChunkForm, DocumentForm, WebSourceForm
 from knowledge.indexing.documents import store_document
-from knowledge.indexing.jobs import enqueue_documents, enqueue_refresh, enqueue_sync
+from knowledge.indexing.jobs import (
+    enqueue_documents,
+    enqueue_refresh,
+    enqueue_sync,
+    leftover_points,
+)
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import (
     BuildStatus,
@@ -798,6 +804,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             context["may_retry"] = allowed and build.status in over
             context["may_cancel"] = allowed and _is_going_on(build)
             context["may_decide"] = allowed and build.status == BuildStatus.STAGED
+            context["leftover_points"] = _leftover(build)
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("points"))
@@ -936,6 +943,14 @@ def duration_text(seconds: float) -> str:
         return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
     hours, minutes = divmod(minutes, 60)
     return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+
+
+def _leftover(build: IndexBuild) -> int | None:
+    """Of a rebuild that ended before its time; nothing is said of it while the store is away."""
+    try:
+        return leftover_points(build)
+    except KnowledgeError:
+        return None
 
 
 def _retrieved(rows: list[dict[str, Any]] | None) -> SafeString | str:

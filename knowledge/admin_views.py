@@ -32,6 +32,7 @@ from knowledge.indexing.jobs import (
     approve_build,
     cancel_build,
     discard_build,
+    drop_leftover,
     enqueue_documents,
     enqueue_rebuild,
     retry_build,
@@ -283,11 +284,27 @@ def discard_staged_build(request: HttpRequest, build_id: int) -> HttpResponse:
     return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
 
 
+@require_POST
+def drop_build_leftover(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = _decided_build(request, build_id)
+    try:
+        dropped = drop_leftover(build)
+    except ApplicationError as error:
+        messages.warning(request, str(error.public_message))
+    else:
+        if dropped:
+            messages.success(request, _("Le reste de cette reconstruction est supprimé."))
+        else:
+            messages.warning(request, _("Il ne reste rien de cette reconstruction."))
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
 #: What may be decided about a build from its page, by the last part of the address.
 BUILD_DECISIONS = {
     "cancel": cancel_running_build,
     "approve": approve_staged_build,
     "discard": discard_staged_build,
+    "drop": drop_build_leftover,
 }
 
 

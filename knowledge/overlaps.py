@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from agents.models import Agent, IndexingMethod
 from knowledge.calibration import threshold_profile
@@ -56,9 +57,12 @@ class Overlap:
         return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
 
-def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None) -> int:
-    """Look through the agent's stored questions (or those of some documents against all) and keep what overlaps.
+def find_overlaps(
+    agent: Agent, *, document_ids: Collection[int] | None = None, validated: bool = False
+) -> int:
+    """Look through the agent's stored questions and keep what overlaps.
 
+    All of them against all; or those of some documents, and with `validated` those of validated answers, against all.
     Returns how many pairs stand. Nothing is embedded: the vectors are those of the index in service.
     """
     store, alias = vector_store(), collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
@@ -68,7 +72,9 @@ def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None) 
     mine = [
         index
         for index, passage in enumerate(passages)
-        if document_ids is None or passage.document_id in document_ids
+        if document_ids is None
+        or passage.document_id in document_ids
+        or (validated and passage.is_faq)
     ]
     if len(mine) * len(passages) > settings.OVERLAP_MAX_COMPARISONS:
         logger.info("%s: %d questions are too many to compare at once.", agent.slug, len(mine))
@@ -76,7 +82,7 @@ def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None) 
     profile = threshold_profile(store.info(alias).recipe.model)
     least = _ALIKE if profile is None else profile.direct_answer
     found = list(_overlaps(passages, rows, mine, _ALIKE if least is None else least))
-    _keep(agent, found[: settings.OVERLAP_MAX_PAIRS], document_ids)
+    _keep(agent, found[: settings.OVERLAP_MAX_PAIRS], document_ids, validated)
     return agent.overlaps.count()
 
 
@@ -133,7 +139,9 @@ def _kind(first: str, second: str) -> OverlapKind:
     return OverlapKind.CONTRADICTION
 
 
-def _keep(agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None) -> None:
+def _keep(
+    agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None, validated: bool
+) -> None:
     """Store what was found; a pair that no longer stands goes, within what was looked at."""
     known = Chunk.objects.filter(
         pk__in={p.chunk_id for each in found for p in (each.first, each.second) if p.chunk_id}
@@ -143,9 +151,12 @@ def _keep(agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] 
     keys = {row.key for row in rows}
     stored = agent.overlaps.all()
     if document_ids is not None:
-        stored = stored.filter(first_chunk__document__in=document_ids) | stored.filter(
+        looked_at = Q(first_chunk__document__in=document_ids) | Q(
             second_chunk__document__in=document_ids
         )
+        if validated:  # they have no chunk
+            looked_at |= Q(first_chunk=None) | Q(second_chunk=None)
+        stored = stored.filter(looked_at)
     gone = [pk for pk, key in stored.values_list("pk", "key") if key not in keys]
     with transaction.atomic():
         QuestionOverlap.objects.filter(pk__in=gone).delete()

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -24,11 +24,8 @@ from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
-from knowledge.vectors.base import Point
-from knowledge.vectors.table import TableVectorStore
 from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
@@ -265,17 +262,3 @@ def declared_tools(*specs: ToolSpec) -> Iterator[None]:
     finally:
         for spec in specs:
             registry.remove(spec.name)
-
-
-class FailingStore(TableVectorStore):
-    """A vector store that stops: writes are refused from the `after`-th on, until `works` is set again."""
-
-    def __init__(self, *, after: int = 0) -> None:
-        self.left = after
-        self.works = False
-
-    def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        if not self.works and self.left <= 0:
-            raise VectorStoreUnavailableError("The store has stopped.")
-        self.left -= 1
-        super().upsert(collection, points)

@@ -14,14 +14,20 @@ from knowledge.vectors.table import TableVectorStore
 
 
 class FailingVectorStore(TableVectorStore):
-    """Refuses writes and deletions in the collections whose name begins with one of `down`; "" is all of them."""
+    """Refuses writes and deletions in the collections whose name begins with one of `down`; "" is all of them.
+
+    `after` writes are let through first. A test that sets `down` to nothing has repaired it.
+    """
 
     down: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[int] = 0
     #: Called before each write that is let through.
     on_upsert: ClassVar[Callable[[str], None] | None] = None
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        self._refuse(collection)
+        if self.after <= 0:
+            self._refuse(collection)
+        type(self).after -= 1
         hook = type(self).on_upsert
         if hook is not None:
             hook(collection)
@@ -37,13 +43,17 @@ class FailingVectorStore(TableVectorStore):
 
 
 @contextmanager
-def failing_store(*down: str, on_upsert: Any = None) -> Iterator[type[FailingVectorStore]]:
+def failing_store(
+    *down: str, after: int = 0, on_upsert: Any = None
+) -> Iterator[type[FailingVectorStore]]:
     if os.environ.get("TEST_VECTOR_STORE", "table") != "table":
         pytest.skip("the store that can be down is a table")
     backend = {"BACKEND": "tests.failing_store.FailingVectorStore"}
-    FailingVectorStore.down, FailingVectorStore.on_upsert = down, on_upsert
+    FailingVectorStore.down, FailingVectorStore.after = down, after
+    FailingVectorStore.on_upsert = on_upsert
     try:
         with override_settings(VECTOR_STORES={"default": backend, "table": backend}):
             yield FailingVectorStore
     finally:
-        FailingVectorStore.down, FailingVectorStore.on_upsert = (), None
+        FailingVectorStore.down, FailingVectorStore.after = (), 0
+        FailingVectorStore.on_upsert = None

@@ -2,13 +2,14 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from types import TracebackType
 from typing import Self
 
 import redis
+
+from tests.ports import free_port
 
 START_SECONDS = 10.0
 PROGRAM = shutil.which("redis-server")
@@ -18,9 +19,7 @@ class RedisServer:
     """`with RedisServer() as server: server.url`; nothing it holds is written to a disk."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

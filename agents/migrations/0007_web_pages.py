@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0004_rewrite_follow_ups'),
+        ('agents', '0005_specialists'),
     ]
 
     operations = [

@@ -31,7 +31,7 @@ QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accu
 TOKENS = 40
 INTERVAL_SECONDS = 0.01
 #: One send, whatever befalls it.
-SEND_SECONDS = 180.0
+SEND_SECONDS = 600.0
 #: What happens to a send, besides a killed server, and how often.
 TROUBLES = {"none": 25, "disconnect": 25, "reload": 20, "resend": 15, "double": 15}
 
@@ -247,10 +247,12 @@ class Lab:
                     group.create_task(visit(person))
         finally:
             killing.cancel()
-            await asyncio.gather(killing, return_exceptions=True)
+            [ended] = await asyncio.gather(killing, return_exceptions=True)
+        if not isinstance(ended, asyncio.CancelledError):
+            raise RuntimeError("The servers were not killed to the end.") from ended
         seconds = time.monotonic() - begun
         for process in self.site.processes:
-            await asyncio.to_thread(process.wait_until_up)
+            await asyncio.to_thread(process.ensure_up)
         verdict = await self._verdict(visitors)
         for person in visitors:
             await person.leave()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import Any, Self
 import psycopg
 
 from tests.model_server import ModelServer
+from tests.ports import free_port
 from tests.postgres import postgres_url
 from tests.redis_server import PROGRAM, RedisServer
 
@@ -30,7 +30,7 @@ DOCUMENT = """# Bibliothèque
 
 Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
 """
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 
 
 class MissingServerError(Exception):
@@ -71,6 +71,12 @@ class WebProcess:
             if time.monotonic() > limit or self._process.poll() is not None:
                 raise TimeoutError(f"The site did not come up: {self._log.read_text()[-3000:]}")
             time.sleep(0.1)
+
+    def ensure_up(self) -> None:
+        """Up, whether it is dead, starting or up now."""
+        if self._process is None or self._process.poll() is not None:
+            self.start(wait=False)
+        self.wait_until_up()
 
     def is_up(self) -> bool:
         try:
@@ -217,13 +223,6 @@ def _own_database() -> Iterator[str]:
         finally:
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def last_user_message(body: Any) -> str:

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agents', '0003_api_and_widget'),
-        ('chat', '0004_runner'),
+        ('chat', '0005_answered_by'),
     ]
 
     operations = [

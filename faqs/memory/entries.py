@@ -194,8 +194,9 @@ def review_stale(chunk_ids: Iterable[int] | None = None) -> int:
 
 def review_other_agents(deployment: Deployment) -> int:
     """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
+    offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
     foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(
-        chunk__document__agent=deployment.agent_id
+        chunk__document__agent__in=offered
     )
     entries = CachedResponse.objects.filter(
         pk__in=foreign.values("response_id"), status=EntryStatus.VALID

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from celery import current_app
+from celery.exceptions import OperationalError
 from django.conf import settings
-from django.db.models import Count, F, Q
+from django.core.cache import cache
+from django.db.models import Count, F, Q, QuerySet
 
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
@@ -35,6 +38,10 @@ logger = logging.getLogger(__name__)
 _BATCH = 500
 #: Seconds between two countings of the memories that are still in arrays.
 _COUNT_SECONDS = 60.0
+FOLLOW_TASK = "faqs.tasks.follow_indexes"
+#: How long the task may take: a million entries are written in less.
+INDEX_SECONDS = 3_600
+_LOCK = "memory-indexes"
 _FLOAT32 = np.dtype("<f4")
 
 
@@ -166,21 +173,48 @@ def drop_index(shelf: uuid.UUID) -> None:
 
 
 def tidy_indexes() -> None:
-    """What a worker does every few seconds: follow the indexed memories, and index those that grew too large."""
-    store = memory_store()
-    if store is None:
+    """What a worker's timer does every few seconds: have a task follow where there is anything to do."""
+    if memory_store() is None:
         return
+    now = time.monotonic()
+    counts = not _clock.counted_at or now - _clock.counted_at >= _COUNT_SECONDS
+    if not counts and not _behind().exists():
+        return
+    if counts:
+        _clock.counted_at = now
+    try:
+        # A message that waits longer is overtaken by the next one.
+        current_app.send_task(FOLLOW_TASK, args=[counts], expires=settings.JOB_REAP_SECONDS)
+    except OperationalError:
+        logger.warning("The broker is unreachable; the collections of the memory follow later.")
+
+
+def follow_indexes(*, count: bool) -> None:
+    """Follow the indexed memories; with `count`, prune them, and index those that grew too large.
+
+    One at a time on the site. An error of the store leaves its memory to the next call.
+    """
+    if memory_store() is None or not cache.add(_LOCK, True, timeout=INDEX_SECONDS):
+        return
+    try:
+        grown = _prune_and_count() if count else []
+        for shelf in [*_behind(), *grown]:
+            try:
+                follow_index(shelf)
+            except ApplicationError as error:
+                logger.warning(
+                    "The memory of deployment %d could not be indexed (%s); tried again.",
+                    shelf.pk,
+                    error.code,
+                )
+    finally:
+        cache.delete(_LOCK)
+
+
+def _behind() -> QuerySet[MemoryShelf]:
     key = recipe_key(embedder().recipe)
-    behind = ~Q(indexed_recipe="") & (~Q(indexed_recipe=key) | Q(version__gt=F("indexed_version")))
-    for shelf in [*MemoryShelf.objects.filter(behind), *_grown()]:
-        try:
-            follow_index(shelf)
-        except ApplicationError as error:
-            logger.warning(
-                "The memory of deployment %d could not be indexed (%s); tried again.",
-                shelf.pk,
-                error.code,
-            )
+    other = ~Q(indexed_recipe=key) | Q(version__gt=F("indexed_version"))
+    return MemoryShelf.objects.exclude(indexed_recipe="").filter(other)
 
 
 def repair_index(shelf: MemoryShelf) -> IndexReport:
@@ -219,11 +253,7 @@ class _Clock:
 _clock = _Clock()
 
 
-def _grown() -> list[MemoryShelf]:
-    now = time.monotonic()
-    if _clock.counted_at and now - _clock.counted_at < _COUNT_SECONDS:
-        return []
-    _clock.counted_at = now
+def _prune_and_count() -> list[MemoryShelf]:
     for shelf in MemoryShelf.objects.exclude(indexed_recipe="").select_related("deployment__agent"):
         # What a lookup in an array does: here none sees the oldest entry.
         config = effective_config(shelf.deployment)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import httpx2
 from django.conf import settings
 
+from knowledge.exceptions import PageRefusedError
 from knowledge.fetching.pages import Fetched, fetch_page
 
 #: What crawlers must read of the file at least (RFC 9309, section 2.5).
@@ -30,8 +31,14 @@ class Robots:
 
 
 def site_robots(address: str) -> Robots:
-    """The rules of an address's site; no file, no rules. Raises `PageUnavailableError` where the site fails to say."""
-    found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
+    """The rules of an address's site. Raises `PageUnavailableError` where the site fails to say.
+
+    A file that is not there or is refused (4xx) sets none (RFC 9309, section 2.3.1.3).
+    """
+    try:
+        found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
+    except PageRefusedError:
+        return Robots()
     if not isinstance(found, Fetched):
         return Robots()
     text = found.data[:_MOST_CHARACTERS].decode("utf-8", "replace")

@@ -30,7 +30,7 @@ from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.documents import index_documents, update_documents
-from knowledge.indexing.generations import new_generation
+from knowledge.indexing.generations import generations, new_generation, previous_alias
 from knowledge.indexing.preview import Preview, compare_questions, recent_questions
 from knowledge.indexing.rebuild import (
     complete_generation,
@@ -227,6 +227,31 @@ def discard_build(build: IndexBuild) -> None:
         discard_generation(
             agent=build.agent, method=IndexingMethod(build.method), generation=build.generation
         )
+
+
+def leftover_points(build: IndexBuild) -> int | None:
+    """How many points a rebuild that failed or was cancelled has left behind; `None` where nothing of it is there.
+
+    A generation that readers use, or that a rollback would go to, is no leftover.
+    """
+    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+    if build.kind != BuildKind.REBUILD or build.status not in over or not build.generation:
+        return None
+    store, method = vector_store(), IndexingMethod(build.method)
+    used = [collection_alias(build.agent.slug, method), previous_alias(build.agent, method)]
+    if build.generation in [store.resolve_alias(alias) for alias in used]:
+        return None
+    if build.generation not in generations(store, build.agent, method):
+        return None
+    return store.count(build.generation)
+
+
+def drop_leftover(build: IndexBuild) -> bool:
+    """Drop what a rebuild left behind; the build can still be retried, and then begins anew."""
+    if leftover_points(build) is None:
+        return False
+    vector_store().drop(build.generation)
+    return True
 
 
 def cancel_build(build: IndexBuild) -> bool:

@@ -171,7 +171,7 @@ def one_line(text: str) -> str:
 
 def bare_text(text: str) -> str:
     """One line without the marks of emphasis, code and links: for titles, headings and questions."""
-    text = re.sub(r"!?\[([^\]]*)\]\([^)\s]*\)", r"\1", text)
+    text = re.sub(r"!?\[([^\]]{0,500})\]\([^)\s]{0,2000}\)", r"\1", text)
     text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
     return re.sub(r"[ \t\n]+", " ", text.replace("\\", "")).strip()

@@ -9,6 +9,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import NavigableString, PageElement
@@ -36,6 +37,18 @@ _BLOCKS = frozenset(
     "summary table tbody thead tfoot tr td th ul".split()
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_SURROUNDING_ROLES = frozenset(
+    ["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog"]
+)
+#: Words of identifiers and classes, as sites and their consent tools use them.
+_SURROUNDING_NAMES = re.compile(
+    r"(?:^|[-_\s])(?:cookies?|consent|gdpr|rgpd|tarteaucitron\w*|didomi\w*|onetrust\w*|axeptio\w*|breadcrumbs?|"
+    r"fil-?d?-?ariane|skip-?links?|skip-to-content|share-(?:buttons?|links?)|social-share)(?:$|[-_\s])",
+    re.IGNORECASE,
+)
+#: A longer text about cookies is a page about cookies.
+_LONGEST_SURROUNDING = 3_000
+_MOST_SURROUNDING_NODES = 500
 #: Deeper than this, a tree is not a page: its text is taken as it comes.
 _MAX_DEPTH = 60
 
@@ -46,6 +59,10 @@ def parse_html(data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     declared = list(_declared_questions(soup))
     _drop_unread(soup)
+    whole = soup.get_text(" ", strip=True)
+    _drop_surroundings(soup)
+    if not soup.get_text(strip=True):  # a page of nothing else
+        outline.add(one_line(whole))
     _HtmlReader(outline).read(soup.find("main") or soup.body or soup)
     for question, answer in declared:
         outline.add_apart(answer, question=question)
@@ -87,6 +104,34 @@ def _drop_unread(soup: BeautifulSoup) -> None:
             tag.decompose()
     for comment in soup.find_all(string=lambda string: isinstance(string, Comment)):
         comment.extract()
+
+
+def _drop_surroundings(soup: BeautifulSoup) -> None:
+    """Take out what stands around the content of a page: menus, banners, consent, breadcrumbs, buttons to share.
+
+    What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide answers.
+    """
+    for tag in soup.find_all(_is_surrounding):
+        if not tag.decomposed and tag.find(["h1", "main", "article"]) is None:
+            tag.decompose()
+
+
+def _is_surrounding(tag: Tag) -> bool:
+    if tag.name in ("html", "body", "main", "article", "h1"):
+        return False
+    if str(tag.get("role") or "").lower() in _SURROUNDING_ROLES:
+        return True
+    if tag.name in ("header", "aside"):
+        return tag.find_parent(["main", "article", "section"]) is None
+    names = " ".join([str(tag.get("id") or ""), *(tag.get_attribute_list("class") or ())])
+    return bool(_SURROUNDING_NAMES.search(names)) and _is_small(tag)
+
+
+def _is_small(tag: Tag) -> bool:
+    """Few nodes with little text; looked at no farther than that, as tags may be nested without end."""
+    inner = list(islice(tag.descendants, _MOST_SURROUNDING_NODES + 1))
+    length = sum(len(node) for node in inner if isinstance(node, NavigableString))
+    return len(inner) <= _MOST_SURROUNDING_NODES and length < _LONGEST_SURROUNDING
 
 
 def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:

@@ -472,6 +472,10 @@ def _matching(collection_pk: int, payload_filter: PayloadFilter) -> Iterator[uui
     if not keys:
         yield from rows.values_list("point_id", flat=True)
         return
+    for (
+        condition
+    ) in payload_filter.all_of:  # a missing key matches nothing, and the database sees that
+        rows = rows.filter(payload__has_key=condition.key)
     for point_id, values in _fields(rows, keys):
         if payload_filter.matches(dict(zip(keys, values, strict=False))):
             yield point_id

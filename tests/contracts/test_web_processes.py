@@ -71,9 +71,7 @@ def two(site: Site) -> WebProcess:
 
 
 def _up(process: WebProcess) -> WebProcess:
-    if not process.is_up():
-        process.kill()
-        process.start()
+    process.ensure_up()
     return process
 
 

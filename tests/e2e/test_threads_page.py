@@ -15,6 +15,8 @@ from tests.e2e.test_chat_page import (
     cited,
     wait_for_end,
 )
+from tests.e2e.test_tools_page import calling
+from tests.model_server import ModelReply
 
 
 def shown_questions(page: Page) -> list[str]:
@@ -71,6 +73,17 @@ def test_interrupted_answer_is_taken_up_again(page: Page, live_site: LiveSite) -
     wait_for_end(page)
     expect(page.locator(".prose")).to_have_text("Tout est là.")
     expect(page.locator(".versions")).to_contain_text("2 / 2")
+
+
+def test_tools_of_an_answer_are_shown_again_after_a_reload(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(
+        calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."])
+    )
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    page.reload()
+    expect(page.locator(".tool.done")).to_contain_text("Outil « free_rooms » terminé")
+    expect(page.locator(".prose")).to_have_text("B2 est libre.")
 
 
 def test_edit_is_left_with_escape_and_nothing_changes(page: Page) -> None:

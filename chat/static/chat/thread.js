@@ -9,7 +9,7 @@ import { Question } from "./question.js";
 
 const NEAR_BOTTOM = 60;
 const PROVENANCE = {
-  memory_guard: "seal", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
+  memory_guard: "seal", clarification: "question", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
 };
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
@@ -120,7 +120,7 @@ export class Exchange {
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
     this.labelCitations();
-    this.showSources();
+    if (answer.answerSource === "clarification") this.showOptions(); else this.showSources();
     this.showFoot(answer);
   }
 
@@ -152,6 +152,13 @@ export class Exchange {
     this.sourceList.hidden = true;
   }
 
+  /** The questions to choose from, as buttons: choosing one asks it. */
+  showOptions() {
+    this.prose.querySelector("ul")?.remove();
+    this.prose.append(el("div", { class: "suggestions", role: "group" },
+      ...this.sources.map((source) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(source.question) }, source.question))));
+  }
+
   labelCitations() {
     for (const link of this.prose.querySelectorAll("a.citation")) {
       const source = this.source(Number(link.dataset.n));
@@ -179,8 +186,9 @@ export class Exchange {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, message, messageId, feedback }) {
+  showFoot({ status, answerSource, model, agent, message, messageId, feedback }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, model));
+    if (agent) labels.append(label("gear", agent, "agent"));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
     if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
     const why = config.urls.turnAdmin && this.turnId
@@ -344,5 +352,5 @@ export class Thread {
 
 const stored = (message) => ({
   html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model,
-  messageId: message.id, feedback: message.feedback,
+  agent: message.turn.agent, messageId: message.id, feedback: message.feedback,
 });

@@ -36,6 +36,11 @@ def form_data(response: Any, **changes: Any) -> dict[str, Any]:
     form = response.context["adminform"].form
     shown = {name: form[name].value() for name in form.fields}
     sent = {name: _sent(value) for name, value in shown.items() if value is not None}
+    for inline in response.context["inline_admin_formsets"]:
+        management = inline.formset.management_form
+        sent |= {
+            management.add_prefix(name): management[name].value() for name in management.fields
+        }
     return {**sent, **changes}
 
 
@@ -209,6 +214,18 @@ class DeploymentFormTest(TestCase):
             overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false"
         )
         assert overlay == {"temperature": 0.5, "direct_answers": False}
+
+    def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
+        other = make_agent()
+        sent = form_data(self.client.get(self.address))
+        row = {"specialists-TOTAL_FORMS": "1", "specialists-0-position": "1"}
+        refused = self.client.post(
+            self.address, {**sent, **row, "specialists-0-agent": str(self.deployment.agent_id)}
+        )
+        assert refused.status_code == 200
+        assert not self.deployment.specialists.exists()
+        self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(other.pk)})
+        assert self.deployment.specialists.get().agent == other
 
     def test_zero_and_no_are_set_values(self) -> None:
         overlay = self.save(overlay_context_exchanges="0", overlay_generate_titles="false")

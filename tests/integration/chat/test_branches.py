@@ -12,7 +12,12 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 
 from chat import statements
 from chat.branches import branch_turns, load_parents, show_version, versions_on
-from chat.exceptions import ThreadConflictError, TurnNotFoundError, TurnRunningError
+from chat.exceptions import (
+    ThreadConflictError,
+    TurnNotFoundError,
+    TurnNotLastError,
+    TurnRunningError,
+)
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import (
     Answer,
@@ -21,6 +26,7 @@ from chat.thread import (
     load_exchanges,
     load_thread,
     previous_question,
+    reopen_turn,
     save_exchange,
 )
 from tests.factories import make_batch, make_conversation, make_deployment, make_exchange
@@ -154,6 +160,19 @@ class BranchTests(TestCase):
         ):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")
         assert not Turn.objects.filter(client_message_id="a").exists()
+
+    def test_interrupted_turn_of_another_branch_is_not_retried(self) -> None:
+        edited = asked(self.conversation, "q1 edited", replaces=self.turns[1])
+        Turn.objects.filter(pk__in=[edited, self.turns[2]]).update(status=TurnStatus.INTERRUPTED)
+        with pytest.raises(TurnNotLastError):
+            reopen_turn(self.turns[2])
+        assert reopen_turn(edited)
+
+    def test_version_asked_before_another_is_retried_where_it_is_shown(self) -> None:
+        asked(self.conversation, "q2 edited", replaces=self.turns[2])
+        show_version(self.conversation.pk, self.turns[2])
+        Turn.objects.filter(pk=self.turns[2]).update(status=TurnStatus.INTERRUPTED)
+        assert reopen_turn(self.turns[2])
 
     def test_linear_question_costs_no_tree(self) -> None:
         with self.assertNumQueries(6):  # savepoint, conversation, turn, version, message, release

@@ -101,6 +101,53 @@ class RunnerTests(TestCase):
         answer = await Message.objects.aget(turn=turn, role=Role.ASSISTANT)
         assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux")
 
+    async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
+            turn_id = await start(runner, conversation, NEAR)
+            await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
+            await Message.objects.acreate(
+                conversation=conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un"
+            )
+            last = (await told(runner, turn_id))[-1][1]
+        answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
+        assert isinstance(last, Done)
+        assert (answer.content, answer.pk) == ("Un deux", last.message_id)
+
+    @override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+    async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(SLOW):
+            turn_id = await start(runner, conversation, NEAR)
+            await begun(runner, turn_id)
+            rows = Turn.objects.filter(pk=turn_id)
+            await in_database(rows.update, run=1)
+            await asyncio.wait([runner._tasks[turn_id]], timeout=3)
+            turn = await rows.aget()
+        assert turn.status == TurnStatus.RUNNING
+        assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
+
+    @override_settings(TURN_POLL_SECONDS=0.05)
+    async def test_reader_of_a_run_that_was_taken_over_is_told_the_other(self) -> None:
+        here, there = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        conversation = await in_database(make_conversation, self.deployment)
+        slow = ScriptedReply(pieces=["Trop", " tard"], interval=0.3)
+        with scripted(slow, ["La ", "réponse."]):
+            turn_id = await start(here, conversation, NEAR)
+            reader = asyncio.create_task(told(here, turn_id))
+            await begun(here, turn_id)
+            rows = Turn.objects.filter(pk=turn_id)
+            await in_database(rows.update, status=TurnStatus.INTERRUPTED)
+            await there.retry(await rows.aget(), language="fr")
+            async with asyncio.timeout(5):
+                events = await reader
+        last = events[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "La réponse.")
+        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == [
+            "La réponse."
+        ]
+
     async def test_answer_that_cannot_be_saved_ends_in_an_error_that_says_so(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with mock.patch("chat.turn.save_exchange", side_effect=OperationalError("disk full")):

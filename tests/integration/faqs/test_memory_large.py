@@ -12,11 +12,13 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.models import Deployment
+from faqs import tasks
 from faqs.memory import large
 from faqs.memory.array import stored_mark
 from faqs.memory.entries import delete_entries, report_pair, set_status, validate_entries
 from faqs.memory.large import (
     follow_index,
+    follow_indexes,
     is_indexed,
     leave_index,
     memory_alias,
@@ -225,11 +227,11 @@ class FollowingTests(TestCase):
             assert served(self.deployment) is None
             assert served(self.deployment, OTHER) == "Au nord."
         with mock.patch.object(type(store()), "upsert", side_effect=away):
-            tidy_indexes()
+            follow_indexes(count=False)
             with pytest.raises(VectorStoreUnavailableError):
                 rebuild_index(self.shelf)
         assert served(self.deployment) == "9 h"
-        tidy_indexes()
+        follow_indexes(count=False)
         assert self.points() == 2
 
     def test_memory_that_grew_is_given_a_collection_by_the_worker(self) -> None:
@@ -237,20 +239,28 @@ class FollowingTests(TestCase):
         for number in range(3):
             make_entry(other, f"Question numéro {number} ?", "Oui.")
         self.addCleanup(leave_index, shelf_of(other))
-        with (
-            override_settings(MEMORY_COMFORTABLE_ENTRIES=2),
-            mock.patch.object(large._clock, "counted_at", 0.0),
-        ):
-            tidy_indexes()
+        with override_settings(MEMORY_COMFORTABLE_ENTRIES=2):
+            tasks.follow_indexes(True)
         assert shelf_of(other).indexed_recipe
         assert served(other, "Question numéro 1 ?") == "Oui."
 
     def test_worker_prunes_what_no_lookup_sees(self) -> None:
         old = timezone.now() - timedelta(days=200)
         CachedResponse.objects.filter(pk=self.entry.pk).update(confirmed_at=old)
-        with mock.patch.object(large._clock, "counted_at", 0.0):
-            tidy_indexes()
+        follow_indexes(count=True)
         assert not CachedResponse.objects.exists()
+
+    def test_timer_sends_a_task_only_where_there_is_something_to_do(self) -> None:
+        with (
+            mock.patch("faqs.memory.large.current_app.send_task") as sent,
+            mock.patch.object(large._clock, "counted_at", 0.0),
+        ):
+            tidy_indexes()
+            tidy_indexes()
+            make_entry(self.deployment, OTHER, "Au nord.")
+            tidy_indexes()
+        assert [call.kwargs["args"] for call in sent.call_args_list] == [[True], [False]]
+        assert {call.args for call in sent.call_args_list} == {(tasks.follow_indexes.name,)}
 
     def test_deleting_the_deployment_removes_the_collection(self) -> None:
         with self.captureOnCommitCallbacks(execute=True):

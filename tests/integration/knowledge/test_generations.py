@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
+from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import (
@@ -18,14 +19,22 @@ from knowledge.exceptions import (
 )
 from knowledge.indexing import rebuild, sources
 from knowledge.indexing.generations import generations
-from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
+from knowledge.indexing.jobs import (
+    create_rebuild,
+    drop_leftover,
+    leftover_points,
+    retry_build,
+    run_build,
+)
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
 from knowledge.search import collection_alias
 from knowledge.vectors.base import Json, vector_store
-from tests.factories import FailingStore, add_document, make_agent, make_deployment
+from tests.admin_pages import superuser_client
+from tests.factories import add_document, make_agent, make_deployment
+from tests.failing_store import failing_store
 
 FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
@@ -47,10 +56,9 @@ class RollbackTests(TestCase):
 
     def failed_rebuild(self) -> IndexBuild:
         build = create_rebuild(agent=self.agent, method=QA)
-        store = FailingStore(after=1)
         with (
             mock.patch("knowledge.indexing.points.WRITE_BATCH", 2),
-            mock.patch("knowledge.indexing.rebuild.vector_store", return_value=store),
+            failing_store("", after=1),
             pytest.raises(VectorStoreUnavailableError),
         ):
             run_build(build.pk)
@@ -62,6 +70,28 @@ class RollbackTests(TestCase):
         self.rebuild()
         assert rollback_agent_index(agent=self.agent, method=QA) == good
         assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
+
+    def test_staff_see_what_a_failed_rebuild_left_and_drop_it(self) -> None:
+        live, build = self.live(), self.failed_rebuild()
+        build.refresh_from_db()
+        client, page = superuser_client(), admin_url(IndexBuild, "change", build.pk)
+        assert client.get(page).context["leftover_points"] == 2
+        client.post(admin_url(IndexBuild, "drop", build.pk))
+        assert client.get(page).context["leftover_points"] is None
+        assert generations(self.store, self.agent, QA) == [live]
+        retry_build(build)
+        assert run_build(build.pk) is not None
+        assert self.live() == build.generation
+
+    def test_generation_in_service_or_of_a_rollback_is_no_leftover(self) -> None:
+        first = self.live()
+        self.rebuild()
+        for generation in filter(None, (first, self.live())):
+            build = IndexBuild(
+                agent=self.agent, kind="rebuild", method=QA, status="failed", generation=generation
+            )
+            assert leftover_points(build) is None
+            assert not drop_leftover(build)
 
     def test_failed_rebuild_after_the_current_one_is_no_target_either(self) -> None:
         good = self.live()

@@ -3,8 +3,6 @@
 import io
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,23 +47,11 @@ from knowledge.models import (
 )
 from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
-from knowledge.vectors.table import TableVectorStore
-from tests.factories import FailingStore, add_document, make_agent, make_deployment
+from tests.factories import add_document, make_agent, make_deployment
+from tests.failing_store import failing_store
 
 QA = IndexingMethod.QA_ATOMIC
 TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
-
-
-@contextmanager
-def failing(after: int = 0) -> Iterator[FailingStore]:
-    if not isinstance(vector_store(), TableVectorStore):
-        pytest.skip("the store that stops is a table")
-    store = FailingStore(after=after)
-    with (
-        mock.patch.object(sync, "vector_store", return_value=store),
-        mock.patch("knowledge.indexing.rebuild.vector_store", return_value=store),
-    ):
-        yield store
 
 
 def stored_documents(agent: Agent, count: int) -> list[Document]:
@@ -92,7 +78,7 @@ class FailureTests(TestCase):
     def test_store_that_stops_in_the_middle_fails_the_rest_by_document_and_a_retry_completes(
         self,
     ) -> None:
-        with failing(after=1), mock.patch.object(sync, "GROUP_POINTS", 2):
+        with failing_store("", after=1), mock.patch.object(sync, "GROUP_POINTS", 2):
             report = index_documents(agent=self.agent, documents=self.documents)
         assert self.statuses() == ["indexed", "failed", "failed", "failed"]
         assert [row["item"] for row in report.failed] == ["1.md", "2.md", "3.md"]
@@ -102,12 +88,12 @@ class FailureTests(TestCase):
         assert embedded == 6  # two points each of the three that failed; nothing twice
 
     def test_failure_that_may_pass_is_tried_again_later_and_completes(self) -> None:
-        with failing() as store:
+        with failing_store("") as store:
             build = self.run_with_retries()
             assert build.status == BuildStatus.QUEUED
             assert build.not_before is not None
             assert run_build(build.pk) is None  # its time has not come
-            store.works = True
+            store.down = ()
             IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
@@ -116,7 +102,7 @@ class FailureTests(TestCase):
 
     @override_settings(JOB_MAX_ATTEMPTS=1)
     def test_retries_are_bounded_and_the_report_tells_each_document(self) -> None:
-        with failing():
+        with failing_store(""):
             build = self.run_with_retries()
         assert build.status == BuildStatus.DONE
         assert len(build.report["failed"]) == 4
@@ -130,7 +116,7 @@ class FailureTests(TestCase):
     def test_rebuild_whose_store_stops_is_tried_again_in_its_own_generation(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
         build = create_rebuild(agent=self.agent, method=QA)
-        with failing():
+        with failing_store(""):
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
         assert build.status == BuildStatus.QUEUED
@@ -144,7 +130,7 @@ class FailureTests(TestCase):
         Chunk.objects.update(summary="Un autre résumé.")  # every content is to be embedded again
         build = create_rebuild(agent=self.agent, method=QA)
         with mock.patch("knowledge.indexing.points.WRITE_BATCH", 2):
-            with failing(after=2):
+            with failing_store("", after=2):
                 run_build(build.pk, may_retry=True)
             written = vector_store().count(build.generation)
             IndexBuild.objects.update(not_before=None)
@@ -153,7 +139,7 @@ class FailureTests(TestCase):
         assert (written, report.embedded, report.points) == (4, 2, 8)
 
     def test_waiting_build_is_not_nudged_before_its_time(self) -> None:
-        with failing():
+        with failing_store(""):
             build = self.run_with_retries()
         past = timezone.now() - timedelta(minutes=5)
         IndexBuild.objects.filter(pk=build.pk).update(created_at=past)

@@ -13,6 +13,7 @@ from agents.exceptions import LLMResponseError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply
 from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent
+from faqs import tasks
 from knowledge import overlaps
 from knowledge.indexing import documents as documents_module
 from knowledge.indexing.documents import index_documents, store_document
@@ -211,6 +212,28 @@ class OverlapTests(TestCase):
         self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
         make_learned(self.agent, question="Combien coûte la carte ?", answer="Elle coûte 15 euros.")
         assert [kind for kind, _question in self.found()] == [OverlapKind.CONTRADICTION]
+
+    def test_edit_of_a_validated_answer_is_compared_at_once_and_its_deletion_too(self) -> None:
+        self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
+        other = make_learned(self.agent, question="Où est la gare ?", answer="Place du Nord.")
+        row = make_learned(self.agent, question="Combien coûte la carte ?", answer="15 euros.")
+        tasks.sync_learned([row.pk])
+        assert QuestionOverlap.objects.get().kind == OverlapKind.CONTRADICTION
+        row.answer = "La carte coûte 12 euros."
+        row.save()
+        tasks.sync_learned([row.pk])
+        assert QuestionOverlap.objects.get().kind == OverlapKind.DUPLICATE
+        with self.captureOnCommitCallbacks(execute=True):
+            row.delete()
+        assert not QuestionOverlap.objects.exists()
+        tasks.sync_learned([other.pk])
+        assert not QuestionOverlap.objects.exists()
+
+    def test_look_at_validated_answers_leaves_pairs_of_documents_alone(self) -> None:
+        self.test_same_question_with_other_figures_is_a_contradiction()
+        row = make_learned(self.agent, question="Où est la gare ?", answer="Place du Nord.")
+        tasks.sync_learned([row.pk])
+        assert QuestionOverlap.objects.count() == 1
 
     def test_phrasings_of_a_validated_answer_are_no_duplicates(self) -> None:
         make_learned(

@@ -408,6 +408,15 @@ class SitemapTests(TestCase):
                 refresh(source)
         assert list(self.states()) == ["a", "b"]
 
+    def test_robots_txt_that_is_refused_forbids_nothing_and_one_that_fails_waits(self) -> None:
+        with self.site("a") as (site, source):
+            site.pages["/robots.txt"] = Answer("no", status=403)
+            refresh(source)
+            assert list(self.states()) == ["a"]
+            site.pages["/robots.txt"] = Answer("down", status=503)
+            with pytest.raises(PageUnavailableError):
+                run_build(create_refresh(source).pk)
+
     def test_run_that_was_killed_goes_on_with_the_pages_that_were_left(self) -> None:
         with self.site("a", "b", "c") as (site, source):
             build = create_refresh(source)

@@ -277,6 +277,7 @@ SAME_SINCE = [
     ("Do you accept credit cards?", "Are credit cards accepted?"),
     ("Who is eligible for the discount?", "Who can get the discount?"),
     ("Qui est éligible à l'aide au logement ?", "Qui a droit à l'aide au logement ?"),
+    ("Quand la fête a-t-elle lieu ?", "Quand la fête aura-t-elle lieu ?"),
     ("Comment marche le tri ?", "Comment fonctionne le tri ?"),
     ("Comment mettre fin à mon bail ?", "Comment résilier mon bail ?"),
     ("Quelle est la différence entre un CDD et un CDI ?", "CDD et CDI : quelle différence ?"),

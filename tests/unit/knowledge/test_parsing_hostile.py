@@ -1,6 +1,7 @@
 """Small files made to hang or crash a parser: each is read, or refused, in a time that grows with its size."""
 
 import io
+import sys
 import time
 import zipfile
 
@@ -27,6 +28,33 @@ def read(data: bytes | str, name: str) -> ParsedDocument:
 
 def text_of(parsed: ParsedDocument) -> str:
     return "\n".join(f"{block.question}\n{block.text}" for block in parsed.blocks)
+
+
+def calls_of(data: str, name: str) -> int:
+    """How many functions are called to read a file: work, on however busy a machine."""
+    count = 0
+
+    def seen(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        parse_document(data.encode(), filename=name)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    "mark", ["![", "[", "[![", "![a](b ", "***a* ", "**a ", "[a](", "`a ", "<!--", "<a "]
+)
+def test_work_for_marks_that_never_close_grows_with_the_text_and_no_faster(mark: str) -> None:
+    read(f"# Titre\n\nle {mark * 10} fin", "a.md")  # what is loaded at first use
+    once, twice = (calls_of(f"# Titre\n\nle {mark * n} fin", "a.md") for n in (1_000, 2_000))
+
+    assert twice < 2.3 * once
+    assert twice < 400_000
 
 
 def docx(body: str) -> bytes:

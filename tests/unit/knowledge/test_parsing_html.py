@@ -88,3 +88,47 @@ def test_external_entities_are_not_resolved() -> None:
     page = b'<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/passwd">]><html><p>a &x; b</p></html>'
     text = parse_document(page, filename="p.html").blocks[0].text
     assert "root" not in text
+
+
+SITE_PAGE = """<!doctype html><html lang="fr"><head><title>Carte de lecteur | Ville de Brume</title></head><body>
+<a class="skip-link" href="#c">Aller au contenu</a>
+<div id="tarteaucitronRoot" role="dialog" aria-label="Cookies"><p>Nous utilisons des cookies pour mesurer l’audience.</p><button>Tout accepter</button><a href="/c">Personnaliser</a></div>
+<header class="site-header" role="banner"><div class="logo">Ville de Brume</div><div role="navigation"><ul><li><a href="/">Accueil</a></li><li><a href="/d">Démarches</a></li></ul></div><form role="search"><label>Rechercher</label><input></form></header>
+<ol class="breadcrumb" aria-label="Fil d’Ariane"><li><a href="/">Accueil</a></li><li>Carte</li></ol>
+<div class="content"><article><header><h1>Carte de lecteur</h1><p>Mis à jour le 3 mars 2026</p></header>
+<p>La carte coûte 12 euros par an.</p><h2>Qui peut s’inscrire ?</h2><p>Tout habitant de la ville.</p>
+<p>Le site dépose un cookie de session quand vous réservez.</p>
+<table><tr><th>Âge</th><th>Prix</th></tr><tr><td>Moins de 18 ans</td><td>Gratuit</td></tr></table></article>
+<aside class="related"><h3>À lire aussi</h3><ul><li><a href="/x">Horaires de la piscine</a></li></ul></aside></div>
+<div class="share-buttons"><a href="#">Partager sur Facebook</a></div>
+<div class="cookie-banner cc-window"><span>En poursuivant, vous acceptez les cookies.</span><a>OK</a></div>
+<div hidden>Texte caché</div>
+<div role="contentinfo" class="footer"><p>Mentions légales</p><p>© 2026 Ville de Brume</p></div></body></html>"""
+
+
+def test_page_of_a_site_without_main_is_read_without_what_stands_around_it() -> None:
+    parsed = parse_document(SITE_PAGE.encode(), filename="carte.html")
+
+    said = "\n".join(" > ".join((*block.headings, block.text)) for block in parsed.blocks)
+    assert parsed.title == "Carte de lecteur"
+    for kept in (
+        "12 euros",
+        "Tout habitant",
+        "cookie de session",
+        "Gratuit",
+        "3 mars",
+        "Texte caché",
+    ):
+        assert kept in said
+    for around in (
+        *("Accueil", "Démarches", "Rechercher", "audience", "acceptez", "Mentions", "Partager"),
+        *("Aller au contenu", "piscine", "Personnaliser"),
+    ):
+        assert around not in said
+
+
+def test_page_about_cookies_is_content_and_so_is_a_page_of_nothing_but_a_banner() -> None:
+    about = "<div class='cookie-policy'><h1>Nos cookies</h1><p>Ils durent 13 mois.</p></div>"
+    assert "13 mois" in parse_document(about.encode(), filename="c.html").blocks[0].text
+    banner = "<div role='banner'>Le site est fermé lundi.</div>"
+    assert "fermé" in parse_document(banner.encode(), filename="b.html").blocks[0].text

@@ -1,0 +1,1 @@
+"""How long the second key takes for a pair of questions."""

@@ -1,0 +1,135 @@
+"""Journeys through lost networks, two tabs and killed servers, in a real browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from benchmarks.resilience.site import AGENT, Site
+from tests.e2e.conftest import LiveSite
+from tests.e2e.test_chat_page import TELEWORK, WORDS, ask, cited, wait_for_end
+from tests.model_server import ModelServer
+
+#: A server is killed and started again, perhaps on a busy machine.
+pytestmark = pytest.mark.timeout(400)
+LIBRARY = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"
+
+
+def words_of(page: Page) -> list[str]:
+    return page.locator(".prose").inner_text().split()
+
+
+def other_tab(page: Page) -> Page:
+    """The same conversation, by the same visitor."""
+    tab = page.context.new_page()
+    tab.goto(page.url)
+    return tab
+
+
+def test_two_tabs_show_the_same_answer_as_it_comes(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited([*WORDS[:100], "fin."], interval=0.05))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    second = other_tab(page)
+    expect(second.locator(".prose")).to_contain_text("mot5 ")
+    expect(second.locator(".prose")).not_to_contain_text("fin.")
+    for tab in (page, second):
+        wait_for_end(tab)
+        assert words_of(tab) == [*"".join(WORDS[:100]).split(), "fin."]
+        expect(tab.locator(".question-text")).to_have_count(1)
+
+
+def test_stop_in_one_tab_stops_the_answer_in_both(page: Page, live_site: LiveSite) -> None:
+    gone = live_site.model.disconnects
+    live_site.model.script(cited(WORDS, interval=0.05))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5")
+    second = other_tab(page)
+    expect(second.locator(".prose")).to_contain_text("mot5 ")
+    second.get_by_role("button", name="Arrêter la réponse").click()
+    for tab in (page, second):
+        wait_for_end(tab)
+        expect(tab.locator(".answer-foot")).to_contain_text("Réponse interrompue")
+    assert words_of(page) == words_of(second)
+    assert live_site.model.wait_for_disconnects(gone + 1)
+
+
+def test_network_that_goes_and_comes_back_costs_no_word(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited([*WORDS[:120], "fin."], interval=0.05))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5 ")
+    page.context.set_offline(True)
+    page.wait_for_timeout(1500)
+    page.context.set_offline(False)
+    wait_for_end(page)
+    assert words_of(page) == [*"".join(WORDS[:120]).split(), "fin."]
+    expect(page.locator(".exchange")).to_have_count(1)
+
+
+def test_reload_without_a_network_finds_the_answer_when_it_is_back(
+    page: Page, live_site: LiveSite
+) -> None:
+    live_site.model.script(cited([*WORDS[:40], "fin."], interval=0.05))
+    ask(page, TELEWORK)
+    expect(page.locator(".prose")).to_contain_text("mot5 ")
+    page.context.set_offline(True)
+    page.wait_for_timeout(3000)
+    page.context.set_offline(False)
+    page.reload()
+    wait_for_end(page)
+    assert words_of(page) == [*"".join(WORDS[:40]).split(), "fin."]
+
+
+# A server that dies
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[tuple[Site, ModelServer]]:
+    """A site of its own, which may be killed."""
+    with ModelServer() as model, Site(model, TURN_LEASE_SECONDS="2") as site:
+        yield site, model
+
+
+@pytest.fixture
+def mortal_page(browser: Browser, mortal: tuple[Site, ModelServer]) -> Iterator[Page]:
+    site, _model = mortal
+    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{site.processes[0].url}/d/{AGENT}/")
+    yield page
+    context.close()
+
+
+def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again(
+    mortal_page: Page, mortal: tuple[Site, ModelServer]
+) -> None:
+    site, model = mortal
+    page = mortal_page
+    model.script(cited(WORDS, interval=0.05), cited(["Le ", "lendemain."]))
+    ask(page, LIBRARY)
+    expect(page.locator(".prose")).to_contain_text("mot5 ")
+    site.processes[0].kill()
+    expect(page.locator("#notice")).to_contain_text("Connexion perdue", timeout=30_000)
+    site.processes[0].start()
+    expect(page.locator("#stop")).to_be_hidden(timeout=60_000)
+    page.get_by_role("button", name="Réessayer", exact=True).click()
+    expect(page.locator(".prose").last).to_contain_text("lendemain.", timeout=30_000)
+    page.reload()
+    expect(page.locator(".prose").last).to_contain_text("lendemain.")
+
+
+def test_question_sent_while_the_server_is_away_is_answered_once_it_is_back(
+    mortal_page: Page, mortal: tuple[Site, ModelServer]
+) -> None:
+    site, model = mortal
+    page = mortal_page
+    ask(page, LIBRARY)
+    wait_for_end(page)
+    site.processes[0].kill()
+    ask(page, LIBRARY)
+    page.wait_for_timeout(500)
+    site.processes[0].start()
+    wait_for_end(page)
+    expect(page.locator(".exchange")).to_have_count(2)
+    assert site.query("SELECT COUNT(*) FROM chat_turn WHERE status = 'running'") == [(0,)]
