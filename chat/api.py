@@ -52,7 +52,7 @@ from chat.exceptions import (
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import Conversation, Message, ServiceToken, TurnStatus
+from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
@@ -111,11 +111,11 @@ _STATUS: dict[type[ApplicationError], int] = {
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
     RateLimitedError: 429,
+    VisitorTokenError: 401,
+    WidgetClosedError: 403,
     MessageNotFoundError: 404,
     LinkNotFoundError: 404,
     SharingRefusedError: 409,
-    VisitorTokenError: 401,
-    WidgetClosedError: 403,
 }
 
 
@@ -191,7 +191,7 @@ class ConversationViewSet(
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")
     def messages(self, request: Request, pk: str | None = None) -> Response:
-        return Response(_shown_thread(self.get_object()))
+        return Response(shown_thread(self.get_object()))
 
     @extend_schema(request=ShownVersionSerializer, responses=ThreadSerializer)
     @action(detail=True, methods=["post"], url_path="branch")
@@ -203,10 +203,10 @@ class ConversationViewSet(
         interrupt_stale_turns(conversation.pk)
         show_version(conversation.pk, form.validated_data["turnId"])
         conversation.refresh_from_db()
-        return Response(_shown_thread(conversation))
+        return Response(shown_thread(conversation))
 
 
-def _shown_thread(conversation: Conversation) -> dict[str, Any]:
+def shown_thread(conversation: Conversation) -> dict[str, Any]:
     """The current branch for its reader, and the turn that still runs or waits for an approval."""
     interrupt_stale_turns(conversation.pk)
     thread = read_branch(conversation)
@@ -471,8 +471,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    person = user.pk if user.is_authenticated else visitor_of(request.session)
-    limit_asking(person, address_of(request))
+    _limit(request)
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -495,7 +494,7 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Run an interrupted or failed turn again; its events from the first."""
-    turn = await in_database(owned_turn, request.user, request.session, turn_id)
+    turn = await in_database(_limited_turn, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
     return stream_turn(await runner.retry(turn, language=language), after=0)
 
@@ -508,6 +507,18 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     is_running = turn.status == TurnStatus.RUNNING
     stopped = is_running and await runner.stop_anywhere(turn.conversation_id)
     return JsonResponse({"stopped": stopped}, status=202)
+
+
+def _limited_turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    """A turn to be run again, which costs as much as a question."""
+    _limit(request)
+    return owned_turn(request.user, request.session, turn_id)
+
+
+def _limit(request: HttpRequest) -> None:
+    user = request.user
+    person = user.pk if user.is_authenticated else visitor_of(request.session)
+    limit_asking(person, address_of(request))
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:
