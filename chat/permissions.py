@@ -283,6 +283,14 @@ def start_widget_conversation(visitor: WidgetVisitor, client_message_id: str) ->
     return conversation
 
 
+class CarriedSessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its metaclass has no types
+    target_class = "chat.sessions.CarriedSession"
+    name = "cookieAuth"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME}
+
+
 class ServiceTokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer <service token>`; a session or an end user's token is no one here."""
 

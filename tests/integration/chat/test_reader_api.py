@@ -63,6 +63,36 @@ class ReaderTest(TestCase):
         return (client or self.client).post(url, {"verdict": verdict, **body}, "application/json")
 
 
+class CrossSiteTests(ReaderTest):
+    """Whatever carries a session changes nothing for another site: a visitor's no less than that of somebody signed in."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        visitor, self.client = self.client, Client(enforce_csrf_checks=True)
+        self.client.cookies = visitor.cookies
+
+    def test_no_door_takes_a_visitors_session_without_the_token(self) -> None:
+        own = f"/api/conversations/{self.conversation.pk}"
+        refused = [
+            self.client.post("/api/conversations/", {}, "application/json"),
+            self.client.patch(f"{own}/", {"title": "Pris"}, "application/json"),
+            self.client.post(f"{own}/branch/", {"turnId": self.turn.pk}, "application/json"),
+            self.client.post(f"{own}/links", {}, "application/json"),
+            self.judge("down"),
+            self.client.delete(f"{own}/"),
+        ]
+        assert [response.status_code for response in refused] == [403] * 6
+        assert Conversation.objects.get().title == QUESTION
+        assert not SharedThread.objects.exists()
+
+    def test_the_pages_own_token_opens_them(self) -> None:
+        self.client.get("/")
+        token = self.client.cookies["csrftoken"].value
+        url = f"/api/conversations/{self.conversation.pk}/"
+        assert self.client.delete(url).status_code == 403
+        assert self.client.delete(url, headers={"X-CSRFToken": token}).status_code == 204
+
+
 class FeedbackTests(ReaderTest):
     def test_verdict_is_kept_changed_and_shown_to_its_author(self) -> None:
         assert self.judge("up").status_code == 200
