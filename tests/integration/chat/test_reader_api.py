@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -183,6 +185,22 @@ class FeedbackTests(ReaderTest):
         Conversation.objects.update(is_temporary=True)
         give_feedback(self.turn, Verdict.DOWN)
         assert not UnansweredQuestion.objects.exists()
+
+
+def test_connection_that_opens_before_any_page_was_asked_for_can_be_searched_too() -> None:
+    """A process reads its database (leases, jobs) before it loads the pages, and keeps that connection."""
+    script = """
+import sys
+import django
+django.setup()
+from django.db.utils import ConnectionHandler
+sqlite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+cursor = ConnectionHandler({"default": sqlite})["default"].cursor()
+assert "chat.api" not in sys.modules
+print(cursor.execute("SELECT repondant_folded(%s)", ["Été"]).fetchone()[0])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603
+    assert ran.stdout == "ete\n", ran.stderr
 
 
 class SearchTests(ReaderTest):
