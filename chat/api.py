@@ -52,7 +52,7 @@ from chat.exceptions import (
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import Conversation, Message, ServiceToken, TurnStatus
+from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
@@ -74,7 +74,7 @@ from chat.protocol import (
     valid_replaced,
     valid_uuid,
 )
-from chat.rate_limits import address_of, limit_asking
+from chat.rate_limits import address_of, limit_asking, limit_opening
 from chat.reading import read_branch
 from chat.runner import runner
 from chat.searching import search_conversations
@@ -165,6 +165,7 @@ class ConversationViewSet(
     def create(self, request: Request) -> Response:
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        limit_opening(_asker(request), address_of(request))
         deployment = open_deployment(request.user, form.validated_data["deployment"])
         conversation = start_conversation(
             request.user,
@@ -471,8 +472,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    person = user.pk if user.is_authenticated else visitor_of(request.session)
-    limit_asking(person, address_of(request))
+    limit_asking(_asker(request), address_of(request))
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -495,7 +495,7 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Run an interrupted or failed turn again; its events from the first."""
-    turn = await in_database(owned_turn, request.user, request.session, turn_id)
+    turn = await in_database(_turn_again, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
     return stream_turn(await runner.retry(turn, language=language), after=0)
 
@@ -508,6 +508,17 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     is_running = turn.status == TurnStatus.RUNNING
     stopped = is_running and await runner.stop_anywhere(turn.conversation_id)
     return JsonResponse({"stopped": stopped}, status=202)
+
+
+def _turn_again(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    turn = owned_turn(request.user, request.session, turn_id)
+    limit_asking(_asker(request), address_of(request))
+    return turn
+
+
+def _asker(request: HttpRequest | Request) -> Any:
+    """The id of the user, or of this browser's visitor."""
+    return request.user.pk if request.user.is_authenticated else visitor_of(request.session)
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:
