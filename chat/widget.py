@@ -33,7 +33,7 @@ from agents.exceptions import ApplicationError
 from agents.models import valid_origin
 from chat.api import bounded_body, error_response, stream_turn
 from chat.exceptions import WidgetClosedError
-from chat.models import Conversation, Message
+from chat.models import Conversation, Message, TurnStatus
 from chat.permissions import (
     WidgetVisitor,
     new_widget_visitor,
@@ -153,14 +153,23 @@ def _edge(view: AsyncView) -> AsyncView:
     @wraps(view)
     async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
-            origin = request.headers.get("Origin")
-            if origin is not None and urlsplit(origin).netloc != request.get_host():
+            if not _is_from_here(request):
                 raise WidgetClosedError("a request of another site")
             return await view(request, *args, **kwargs)
         except ApplicationError as error:
             return error_response(error)
 
     return wrapped
+
+
+def _is_from_here(request: HttpRequest) -> bool:
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc == request.get_host()
+    except ValueError:
+        return False
 
 
 def _visitor(request: HttpRequest) -> WidgetVisitor:
@@ -207,7 +216,7 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
     data = parse_json_object(bounded_body(request))
     wanted = valid_uuid("conversationId", data.get("conversationId"))
     conversation = await in_database(lambda: widget_conversation(_visitor(request), wanted))
-    runner.stop(conversation.pk)
+    await runner.stop_anywhere(conversation.pk)
     return HttpResponse(status=204)
 
 
@@ -215,16 +224,19 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
 @_edge
 async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """A visitor's thread, for a frame that was loaded again, and the turn that still runs in it."""
-    found = await in_database(_messages, request, conversation_id)
-    running = runner.running_turn(conversation_id)
-    return JsonResponse({"messages": found, "runningTurn": str(running) if running else None})
+    return JsonResponse(await in_database(_thread, request, conversation_id))
 
 
-def _messages(request: HttpRequest, conversation_id: uuid.UUID) -> Any:
+def _thread(request: HttpRequest, conversation_id: uuid.UUID) -> dict[str, Any]:
     conversation = widget_conversation(_visitor(request), conversation_id)
     interrupt_stale_turns(conversation.pk)
     thread = Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
-    return MessageSerializer(thread, many=True).data
+    # Another process may run it.
+    running = conversation.turns.filter(status=TurnStatus.RUNNING).values_list("pk", flat=True)
+    return {
+        "messages": MessageSerializer(thread, many=True).data,
+        "runningTurn": next((str(turn_id) for turn_id in running), None),
+    }
 
 
 def _strings() -> dict[str, str]:
