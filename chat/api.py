@@ -56,6 +56,7 @@ from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
+    named,
     open_deployment,
     owned_conversation,
     owned_conversations,
@@ -155,7 +156,7 @@ class ConversationViewSet(
     def list(self, request: Request) -> Response:
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
-            found = found.filter(deployment__slug=deployment)
+            found = found.filter(deployment__slug=named(deployment))
         found = search_conversations(found, request.query_params.get("q", ""))
         found = found.select_related("deployment")
         rows = found.order_by("-updated_at")[:LIST_LIMIT]

@@ -32,7 +32,14 @@ from chat.thread import claim_turn
 from chat.tracing import Trace
 from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.exceptions import EmbeddingUnavailableError
-from tests.factories import make_deployment, make_entry, make_exchange, make_turn, make_user
+from tests.factories import (
+    make_api_key,
+    make_deployment,
+    make_entry,
+    make_exchange,
+    make_turn,
+    make_user,
+)
 
 QUESTION = "Où réserver une salle ?"
 
@@ -93,6 +100,23 @@ class CrossSiteTests(ReaderTest):
         url = f"/api/conversations/{self.conversation.pk}/"
         assert self.client.delete(url).status_code == 403
         assert self.client.delete(url, headers={"X-CSRFToken": token}).status_code == 204
+
+
+class ZeroByteTests(ReaderTest):
+    """PostgreSQL takes no text with a zero byte: an address that holds one names nothing, and is no failure of ours."""
+
+    def test_nothing_has_such_a_name(self) -> None:
+        own = f"/api/conversations/{self.conversation.pk}"
+        for address in ("/s/%00/", "/widget/%00/?origin=https://a.example", "/v1/models/%00"):
+            headers = {"Authorization": f"Bearer {make_api_key(self.deployment)}"}
+            assert self.client.get(address, headers=headers).status_code == 404, address
+        assert self.client.delete(f"{own}/links/%00").status_code == 404
+        listed = self.client.get("/api/conversations/?deployment=%00").json()
+        assert listed["results"] == []
+        found = self.client.get("/api/conversations/?q=salle%00").json()
+        assert len(found["results"]) == 1
+        asked = {"message": "Où ?", "deployment": "\0"}
+        assert self.client.post("/api/rag/chat", asked, "application/json").status_code == 404
 
 
 class FeedbackTests(ReaderTest):
