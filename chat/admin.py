@@ -259,7 +259,9 @@ class TurnAdmin(PrivateAdmin):
             context["steps"] = explain_trace(turn.trace)
             context["learn_url"] = (
                 admin_url(Turn, "learn", turn.pk)
-                if turn.status == TurnStatus.DONE and self.has_learn_permission(request)
+                if turn.status == TurnStatus.DONE
+                and not turn.conversation.is_temporary
+                and self.has_learn_permission(request)
                 else ""
             )
             context.update(_exchange(turn))

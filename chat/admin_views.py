@@ -55,6 +55,10 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     turn = get_object_or_404(
         Turn.objects.select_related("conversation__deployment__agent"), pk=turn_id
     )
+    if turn.conversation.is_temporary:
+        # Its reader was told so (`chat.page_strings`).
+        messages.error(request, _("Rien d’une conversation temporaire n’est réutilisé."))
+        return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
     exchange = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
     messages_by_role = {message.role: message for message in exchange}
     asked, answered = messages_by_role.get(Role.USER), messages_by_role.get(Role.ASSISTANT)

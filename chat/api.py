@@ -56,6 +56,7 @@ from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
     IsService,
     ServiceTokenAuthentication,
+    named,
     open_deployment,
     owned_conversation,
     owned_conversations,
@@ -74,7 +75,7 @@ from chat.protocol import (
     valid_replaced,
     valid_uuid,
 )
-from chat.rate_limits import address_of, limit_asking
+from chat.rate_limits import address_of, limit_asking, limit_opening
 from chat.reading import read_branch
 from chat.runner import runner
 from chat.searching import search_conversations
@@ -155,7 +156,7 @@ class ConversationViewSet(
     def list(self, request: Request) -> Response:
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
-            found = found.filter(deployment__slug=deployment)
+            found = found.filter(deployment__slug=named(deployment))
         found = search_conversations(found, request.query_params.get("q", ""))
         found = found.select_related("deployment")
         rows = found.order_by("-updated_at")[:LIST_LIMIT]
@@ -165,6 +166,7 @@ class ConversationViewSet(
     def create(self, request: Request) -> Response:
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        limit_opening(_asker(request), address_of(request))
         deployment = open_deployment(request.user, form.validated_data["deployment"])
         conversation = start_conversation(
             request.user,
@@ -471,7 +473,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    _limit(request)
+    limit_asking(_asker(request), address_of(request))
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -494,7 +496,7 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Run an interrupted or failed turn again; its events from the first."""
-    turn = await in_database(_limited_turn, request, turn_id)
+    turn = await in_database(_turn_again, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
     return stream_turn(await runner.retry(turn, language=language), after=0)
 
@@ -509,16 +511,15 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     return JsonResponse({"stopped": stopped}, status=202)
 
 
-def _limited_turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
-    """A turn to be run again, which costs as much as a question."""
-    _limit(request)
+def _turn_again(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    """Counted before it is looked for: nobody tries ids for free."""
+    limit_asking(_asker(request), address_of(request))
     return owned_turn(request.user, request.session, turn_id)
 
 
-def _limit(request: HttpRequest) -> None:
-    user = request.user
-    person = user.pk if user.is_authenticated else visitor_of(request.session)
-    limit_asking(person, address_of(request))
+def _asker(request: HttpRequest | Request) -> Any:
+    """The id of the user, or of this browser's visitor."""
+    return request.user.pk if request.user.is_authenticated else visitor_of(request.session)
 
 
 def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:

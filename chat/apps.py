@@ -1,4 +1,8 @@
-"""Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions."""
+"""Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions.
+
+`searching` teaches SQLite a function when a connection opens: it has to be there before the first one does, and a
+process may talk to its database long before it is asked for a page.
+"""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -9,7 +13,7 @@ class ChatConfig(AppConfig):
     verbose_name = _("Conversations")
 
     def ready(self) -> None:
-        from chat import signals  # noqa: F401
+        from chat import searching, signals  # noqa: F401
         from chat.quality.recent import recent_questions
         from knowledge.indexing.preview import register_question_source
 

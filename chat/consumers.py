@@ -79,7 +79,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case AskFrame(message, client_message_id, replaces):
                 if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
                     await self._check_rights(self.conversation.pk)
-                await self._limit()
+                await self._limit_asking()
                 turn_id = await runner.start(
                     self.conversation,
                     question=message,
@@ -95,7 +95,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 self._follow(turn_id, after=last_event_id)
             case RetryFrame(turn_id):
                 turn = await in_database(socket_turn, self.scope["session"], turn_id)
-                await self._limit()
+                await self._limit_asking()
                 await runner.retry(turn, language=self._language)
                 self._follow(turn_id, after=0)
             case DecisionFrame(turn_id, tool_call_id, is_approved):
@@ -108,7 +108,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 ):
                     self._follow(turn_id, after=0)
 
-    async def _limit(self) -> None:
+    async def _limit_asking(self) -> None:
         person = self.conversation.user_id or self.conversation.visitor
         await limit_asking_here(person, self._address)
 
@@ -133,5 +133,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
 
 def _address_of(scope: dict[str, Any]) -> str:
-    forwarded = dict(scope["headers"]).get(b"x-forwarded-for", b"").decode("latin-1")
+    # A proxy may add a line of its own below those that it was sent.
+    lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    forwarded = b",".join(lines).decode("latin-1")
     return client_address((scope.get("client") or ("",))[0], forwarded)

@@ -68,11 +68,16 @@ def open_deployments(user: SomeUser) -> QuerySet[Deployment]:
     return deployments.select_related("agent").distinct().order_by("name")
 
 
+def named(slug: str) -> str:
+    """A slug as somebody sent it; PostgreSQL takes no text with a zero byte, not even to compare it."""
+    return slug.replace("\0", "\ufffd")
+
+
 def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
     """The deployment of that slug, or the first one where no slug is given."""
     deployments = open_deployments(user)
     if slug:
-        deployments = deployments.filter(slug=slug)
+        deployments = deployments.filter(slug=named(slug))
     deployment = deployments.first()
     if deployment is None:
         raise DeploymentNotFoundError("no such open deployment")
@@ -193,7 +198,7 @@ def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:
 
 def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
     """Raises `DeploymentNotFoundError` for one that is not the key's, without saying whether it exists."""
-    deployment = key.deployments.select_related("agent").filter(slug=slug).first()
+    deployment = key.deployments.select_related("agent").filter(slug=named(slug)).first()
     if deployment is None:
         raise DeploymentNotFoundError("not a deployment of this key")
     if not deployment.is_active:
@@ -281,6 +286,14 @@ def start_widget_conversation(visitor: WidgetVisitor, client_message_id: str) ->
         },
     )
     return conversation
+
+
+class CarriedSessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its metaclass has no types
+    target_class = "chat.sessions.CarriedSession"
+    name = "cookieAuth"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME}
 
 
 class ServiceTokenAuthentication(BaseAuthentication):

@@ -272,7 +272,7 @@ def parse_frame(text: str) -> Frame:
         case "approve" | "deny" as decision:
             return DecisionFrame(
                 turn_id=valid_uuid("turnId", data.get("turnId")),
-                tool_call_id=str(data.get("toolCallId")),
+                tool_call_id=str(data.get("toolCallId")).replace("\0", ""),
                 is_approved=decision == "approve",
             )
     raise InvalidMessageError(

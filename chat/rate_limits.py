@@ -174,12 +174,24 @@ def forget() -> None:
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str) -> None:
-    """Count a question of a person (a user, or a visitor) at an address. Raises `RateLimitedError`. Synchronous."""
+    """Count a question of a person (a user, or a visitor) at an address, also one that is answered again.
+
+    Raises `RateLimitedError`. Synchronous.
+    """
+    _limit("ask", person, address)
+
+
+def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
+    """Count a conversation that is opened without a question: as many as there may be questions, and beside them."""
+    _limit("open", person, address)
+
+
+def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
     if settings.RATE_LIMITS:
         limits = _state.current()
         _take(
-            (f"ask:person:{person}" if person else "", limits.asks_per_minute_user),
-            (f"ask:address:{address}" if address else "", limits.asks_per_minute_address),
+            (f"{what}:person:{person}" if person else "", limits.asks_per_minute_user),
+            (f"{what}:address:{address}" if address else "", limits.asks_per_minute_address),
         )
 
 

@@ -24,7 +24,11 @@ _PLAIN = "aaaaaaceeeeiiiinooooouuuuyy'"
 def folded(text: str) -> str:
     """Lower case, without accents."""
     parts = unicodedata.normalize("NFD", text.lower())
-    return "".join(c for c in parts if not unicodedata.combining(c)).replace("’", "'")
+    return (
+        "".join(c for c in parts if not unicodedata.combining(c))
+        .replace("’", "'")
+        .replace("\0", " ")
+    )
 
 
 class Folded(Func):

@@ -13,7 +13,7 @@ urlpatterns = [
     path("", views.chat_page, name="chat-home"),
     path("d/<slug:slug>/", views.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
-    path("s/<str:token>/", views.shared_page, name="shared-thread"),
+    path("s/<slug:token>/", views.shared_page, name="shared-thread"),
     path(
         "api/conversations/<uuid:conversation_id>/export",
         reader_api.ExportView.as_view(),
@@ -25,7 +25,7 @@ urlpatterns = [
         name="conversation-links",
     ),
     path(
-        "api/conversations/<uuid:conversation_id>/links/<str:token>",
+        "api/conversations/<uuid:conversation_id>/links/<slug:token>",
         reader_api.LinkView.as_view(),
         name="conversation-link",
     ),
@@ -53,7 +53,7 @@ urlpatterns = [
     path("widget/stop", widget.stop, name="widget-stop"),
     path("widget/messages/<uuid:conversation_id>", widget.messages, name="widget-messages"),
     path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),
-    path("widget/<str:public_key>/", widget.frame, name="widget-frame"),
+    path("widget/<slug:public_key>/", widget.frame, name="widget-frame"),
     path("api/rag/chat", api.rag_chat, name="rag-chat"),
     path("api/rag/turns/<uuid:turn_id>/events", api.turn_events, name="turn-events"),
     path(

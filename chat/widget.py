@@ -151,14 +151,23 @@ def _edge(view: AsyncView) -> AsyncView:
     @wraps(view)
     async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
-            origin = request.headers.get("Origin")
-            if origin is not None and urlsplit(origin).netloc != request.get_host():
+            if not _is_from_here(request):
                 raise WidgetClosedError("a request of another site")
             return await view(request, *args, **kwargs)
         except ApplicationError as error:
             return error_response(error)
 
     return wrapped
+
+
+def _is_from_here(request: HttpRequest) -> bool:
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc == request.get_host()
+    except ValueError:
+        return False
 
 
 def _visitor(request: HttpRequest) -> WidgetVisitor:

@@ -127,9 +127,9 @@ def _thread(messages: Any) -> tuple[ClientThread, str]:
 def _text(message: Any, where: str) -> str | None:
     """What a user or the assistant said; `None` for a message that is ignored."""
     role = message.get("role") if isinstance(message, dict) else None
-    if role in _IGNORED_ROLES:
+    if isinstance(role, str) and role in _IGNORED_ROLES:
         return None
-    if role not in _SAID:
+    if not isinstance(role, str) or role not in _SAID:
         _refuse(
             f"{where}.role",
             _("« role » doit être « system », « developer », « user » ou « assistant »."),

@@ -27,7 +27,7 @@ from chat.openai_api.turns import (
     start_turn,
 )
 from chat.openai_api.wire import CompletionWriter, WireError, error_event, model_json, source_lines
-from chat.permissions import api_key_of, keyed_deployments
+from chat.permissions import api_key_of, keyed_deployments, named
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rate_limits import limit_key
 from chat.runner import runner
@@ -82,7 +82,7 @@ async def models(request: HttpRequest) -> HttpResponseBase:
 @_edge("GET")
 async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
     key = await _key(request)
-    deployment = await in_database(keyed_deployments(key).filter(slug=slug).first)
+    deployment = await in_database(keyed_deployments(key).filter(slug=named(slug)).first)
     if deployment is None:
         raise DeploymentNotFoundError("not an open deployment of this key")
     return JsonResponse(model_json(deployment))

@@ -10,9 +10,13 @@ _REPEATS = 4
 
 
 def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
-    """The last different questions of users to the agent's deployments, newest first."""
+    """The last different questions of users to the agent's deployments, newest first.
+
+    A build keeps them with its preview, so none comes from a temporary chat.
+    """
     asked = (
         Turn.objects.filter(conversation__deployment__agent=agent, messages__role=Role.USER)
+        .filter(conversation__is_temporary=False)
         .order_by("-started_at")
         .values_list("messages__content", flat=True)[: limit * _REPEATS]
     )

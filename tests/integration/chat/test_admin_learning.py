@@ -8,6 +8,7 @@ from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus
+from chat.quality.recent import recent_questions
 from faqs.learning import without_citations
 from faqs.models import (
     GroupStatus,
@@ -45,6 +46,20 @@ class ValidateMessageTests(TestCase):
         assert "Où garer son vélo ?" in page
         assert "Sous l&#x27;abri, à gauche." in page
         assert "plan.md" not in page
+
+    def test_temporary_chat_teaches_nothing_and_is_tried_with_no_index(self) -> None:
+        turn = make_answered()
+        Conversation.objects.update(is_temporary=True)
+        client, address = superuser_client(), admin_url(Turn, "learn", turn.pk)
+        assert address not in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        for response in (client.get(address), client.post(address, {"question": "Q ?"})):
+            assert response.status_code == 302
+        assert not LearnedResponse.objects.exists()
+        agent = turn.conversation.deployment.agent
+        assert recent_questions(agent, 5) == []
+        Conversation.objects.update(is_temporary=False)
+        assert address in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        assert recent_questions(agent, 5) == ["Où garer son vélo ?"]
 
     def test_quoted_passages_are_offered_one_by_one(self) -> None:
         turn = make_answered()

@@ -272,6 +272,7 @@ class RefusalTests(V1Tests):
             ([{"role": "user", "content": image}], "messages[0].content[0]"),
             ([{"role": "tool", "content": "x"}], "messages[0].role"),
             (["x"], "messages[0].role"),
+            ([{"role": ["user"], "content": "x"}], "messages[0].role"),
             ([{"role": "user", "content": 3}], "messages[0].content"),
             ([{"role": "user", "content": " "}], "messages[0].content"),
             ([{"role": "user", "content": "a" * 8001}], "messages[0].content"),

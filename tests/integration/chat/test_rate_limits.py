@@ -14,7 +14,7 @@ from agents.models import Deployment, RuntimeSettings
 from chat import rate_limits
 from chat.models import Conversation
 from chat.rate_limits import LocalBuckets, RedisBuckets
-from tests.factories import make_api_key, make_library, make_user
+from tests.factories import make_api_key, make_exchange, make_library, make_user
 from tests.integration.chat.test_turn import KNOWN
 from tests.sockets import Socket
 
@@ -67,6 +67,36 @@ class DoorTests(TestCase):
                 for address in ("198.51.100.1", "198.51.100.2", "9.9.9.9, 198.51.100.1")
             ]
         assert answers == [200, 200, 429]
+
+    async def test_answering_again_counts_as_asking(self) -> None:
+        """Stop and retry, over and over, is a model call each time."""
+        await in_database(self.allow, asks_per_minute_user=2)
+        client = AsyncClient()
+        body = {"deployment": self.deployment.slug}
+        created = await client.post("/api/conversations/", body, "application/json")
+        conversation = await in_database(Conversation.objects.get, pk=created.json()["id"])
+        turn = await in_database(make_exchange, conversation, KNOWN, "…", status="interrupted")
+        retry = f"/api/rag/turns/{turn.pk}/retry"
+        socket = Socket(f"/ws/chat/{conversation.pk}/", client)
+        await socket.open()
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.until_end())[-1]["type"] == "done"
+        assert (await client.post(retry)).status_code == 200
+        assert (await client.post(retry)).status_code == 429
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.receive())["code"] == "rate_limited"
+        await socket.close()
+
+    def test_empty_conversations_are_not_opened_without_end(self) -> None:
+        self.allow(asks_per_minute_user=2, asks_per_minute_address=3)
+        client, body = Client(), {"deployment": self.deployment.slug}
+        client.get("/")
+        opened = [
+            asker.post("/api/conversations/", body, "application/json").status_code
+            for asker in (client, client, client, Client(), Client())
+        ]
+        assert opened == [201, 201, 429, 201, 429]
+        assert Conversation.objects.count() == 3
 
     async def test_socket_is_told_and_stays_open(self) -> None:
         await in_database(self.allow, asks_per_minute_user=1)

@@ -11,9 +11,9 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.bridges import in_database
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
-from chat.models import Channel, Conversation, Message
+from chat.models import Channel, Conversation, Message, Role, TurnStatus
 from chat.permissions import WidgetVisitor
-from tests.factories import make_conversation, make_library, make_user
+from tests.factories import make_conversation, make_library, make_turn, make_user
 from tests.integration.chat.test_api import events_of, streamed
 from tests.integration.chat.test_turn import KNOWN
 
@@ -154,7 +154,12 @@ class AskTests(WidgetTests):
 
     async def test_request_of_another_origin_is_refused_and_sets_nothing(self) -> None:
         token = self.token()
-        for origin, status in (("http://testserver", 200), (SITE, 403), ("null", 403)):
+        for origin, status in (
+            ("http://testserver", 200),
+            (SITE, 403),
+            ("null", 403),
+            ("http://[", 403),
+        ):
             response = await self.ask(token, headers={"Origin": origin})
             assert response.status_code == status, origin
             assert not response.cookies
@@ -178,6 +183,28 @@ class AskTests(WidgetTests):
                 headers={"Authorization": f"Visitor {bearer}"},
             )
             assert response.status_code == status
+
+    async def test_turn_that_another_process_runs_is_followed_and_stopped(self) -> None:
+        visitor = uuid.uuid4()
+        token = self.token(visitor=visitor)
+        conversation = await in_database(
+            make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET
+        )
+        turn = await in_database(make_turn, conversation, status=TurnStatus.RUNNING)
+        await in_database(
+            Message.objects.create,
+            conversation=conversation,
+            turn=turn,
+            role=Role.USER,
+            content=KNOWN,
+        )
+        headers = {"Authorization": f"Visitor {token}"}
+        thread = await AsyncClient().get(f"/widget/messages/{conversation.pk}", headers=headers)
+        assert thread.json()["runningTurn"] == {"id": str(turn.pk)}
+        body = {"conversationId": str(conversation.pk)}
+        await AsyncClient().post("/widget/stop", body, "application/json", headers=headers)
+        await in_database(turn.refresh_from_db)
+        assert turn.stop_requested_at is not None
 
 
 def test_origins_are_written_as_browsers_write_them() -> None:
