@@ -23,8 +23,8 @@ from chat.standalone import StandaloneQuestion
 from chat.thread import Answer, Exchange
 from chat.tracing import Trace
 from faqs.agreement import compare_questions
-from knowledge.payloads import PointType
-from knowledge.search import Passage, SearchResult, Thresholds
+from faqs.recall import normalised_question
+from knowledge.search import Passage, PointType, SearchResult, Thresholds
 
 MOST_OPTIONS = 4
 #: What a question may leave open: « adulte », « en 2024 ».
@@ -48,13 +48,16 @@ def options_for(
     )
     options: list[Passage] = []
     answers: set[str] = set()
+    questions: set[str] = set()
     for hit in near:
-        text = " ".join(hit.content.split())
+        text, question = " ".join(hit.content.split()), normalised_question(hit.question)
         if text in answers or (options and hit.score < options[0].score - margin):
             continue
-        if _may_be_meant(hit.question, asked):
+        # The same words twice are no choice: each place of a document has its « Quels sont les horaires ? ».
+        if question not in questions and _may_be_meant(hit.question, asked):
             options.append(hit)
             answers.add(text)
+            questions.add(question)
         if len(options) == MOST_OPTIONS:
             break
     return options if len(options) > 1 else []
