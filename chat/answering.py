@@ -14,7 +14,7 @@ from chat.protocol import Delta, Event, Sources
 from chat.standalone import StandaloneQuestion
 from chat.thread import Answer
 from chat.tracing import Trace
-from faqs.recall import LearnedRecall, RecalledAnswer
+from faqs.recall import LearnedRecall, RecalledAnswer, normalised_question
 from faqs.serving import Serving, would_serve
 from faqs.verifier import ModelVerifier, configured_verifier
 from knowledge.search import Passage, SearchResult, Thresholds
@@ -79,6 +79,15 @@ async def choose_direct(
                 break
     for passage, decision in decisions:
         if decision.served:
+            if rivals := [each for each, _ in decisions if _contradicts(each, passage)]:
+                trace.step(
+                    "direct_answer",
+                    "contradicted",
+                    score=passage.score,
+                    threshold=threshold,
+                    detail="\n".join(_place(each) for each in (passage, *rivals)),
+                )
+                return None
             outcome = "verified" if decision.verified else "served"
             trace.step(
                 "direct_answer",
@@ -96,6 +105,27 @@ async def choose_direct(
         detail="\n".join(f"{each.question} : {why.explanation}" for each, why in decisions),
     )
     return None
+
+
+def _contradicts(other: Passage, chosen: Passage) -> bool:
+    """Whether the same stored question has another answer elsewhere: which one is meant, its words do not say.
+
+    A document does not contradict a validated answer, which comes first.
+    """
+    return (
+        other.is_faq >= chosen.is_faq
+        and normalised_question(other.question) == normalised_question(chosen.question)
+        and _plain(other.content) != _plain(chosen.content)
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _place(passage: Passage) -> str:
+    where = " › ".join(part for part in (passage.title, passage.parent_context) if part)
+    return f"{passage.question} ({where})" if where else passage.question
 
 
 def _decide(

@@ -23,6 +23,7 @@ from chat.standalone import StandaloneQuestion
 from chat.thread import Answer, Exchange
 from chat.tracing import Trace
 from faqs.agreement import compare_questions
+from faqs.recall import normalised_question
 from knowledge.search import Passage, SearchResult, Thresholds
 
 MOST_OPTIONS = 4
@@ -39,13 +40,16 @@ def options_for(
     """Two to four stored questions with different answers, best first; or none. Bounds are inclusive."""
     options: list[Passage] = []
     answers: set[str] = set()
+    questions: set[str] = set()
     for hit in found.direct_candidates(threshold - band):
-        text = " ".join(hit.content.split())
+        text, question = " ".join(hit.content.split()), normalised_question(hit.question)
         if text in answers or (options and hit.score < options[0].score - margin):
             continue
-        if _may_be_meant(hit.question, asked):
+        # The same words twice are no choice: each place of a document has its « Quels sont les horaires ? ».
+        if question not in questions and _may_be_meant(hit.question, asked):
             options.append(hit)
             answers.add(text)
+            questions.add(question)
         if len(options) == MOST_OPTIONS:
             break
     return options if len(options) > 1 else []

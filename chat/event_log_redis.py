@@ -83,6 +83,10 @@ class RedisEventLogs(EventLogs):
                 pause = flush
 
     async def _flush(self) -> None:
+        for turn_id, copy in list(self._copies.items()):
+            # Its readers were sent elsewhere, and it may never get an end.
+            if copy.log.is_lost:
+                self._done_with(turn_id, copy)
         written = []
         async with self._connection().pipeline(transaction=False) as pipeline:
             for turn_id, copy in self._copies.items():

@@ -134,6 +134,9 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "second_key_refused": gettext_lazy(
             "Des questions enregistrées sont assez proches, mais elles ne demandent pas la même chose."
         ),
+        "contradicted": gettext_lazy(
+            "La même question est enregistrée avec des réponses différentes : aucune n’est donnée telle quelle."
+        ),
         "no_candidate": gettext_lazy("Aucune question enregistrée n’atteint le seuil."),
         "follow_up": gettext_lazy("Écartée : la question est une suite."),
         "off": gettext_lazy(

@@ -118,17 +118,21 @@ def direct_text(passage: Passage) -> str:
 
 def quoted_text(passages: Sequence[Passage]) -> str:
     """The answer where no model is configured: the best passages, quoted with their source."""
-    quotes = [_quote(passage, number) for number, passage in enumerate(passages, start=1)]
+    asked = [passage.question for passage in passages]
+    quotes = [
+        _quote(passage, number, is_alone=asked.count(passage.question) == 1)
+        for number, passage in enumerate(passages, start=1)
+    ]
     intro = _("Voici ce que disent les documents les plus proches de votre question :")
     return "\n\n".join([intro, *quotes])
 
 
-def _quote(passage: Passage, number: int) -> str:
+def _quote(passage: Passage, number: int, *, is_alone: bool) -> str:
+    """A passage under its question; two under the same one are told apart by where they stand."""
     text = escape_citations(_shortened(passage.content, settings.MAX_QUOTE_CHARACTERS))
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-    heading = passage.question or " › ".join(
-        part for part in (passage.title, passage.parent_context) if part
-    )
+    place = " › ".join(part for part in (passage.title, passage.parent_context) if part)
+    heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
     return f"**{heading}** [{number}]\n\n{quoted}"
 
 

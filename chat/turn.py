@@ -53,7 +53,7 @@ from chat.protocol import Delta, Done, Failure, Sources
 from chat.rendering import render_answer
 from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
-from chat.standalone import standalone_question
+from chat.standalone import StandaloneQuestion, standalone_question
 from chat.thread import (
     Answer,
     Exchange,
@@ -71,7 +71,9 @@ from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import (
+    Passage,
     SearchResult,
+    Thresholds,
     confirm_passages,
     search,
     thresholds_for,
@@ -168,32 +170,14 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     answer, trace = result.answer, result.trace
-    context = request.context
-    if context is None:
-        context = await in_database(load_context, request)
-    config, history = context.config, context.history
-    if request.is_resumed:
-        await in_database(_restore, request, answer, trace)
-    trace.step("receive", "resumed" if request.is_resumed else "loaded", detail=f"{len(history)}")
-
-    previous = "" if was_offered(request.question, history) else context.previous
-    asked = standalone_question(request.question, previous)
-    trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
-
-    if asked.is_follow_up:
-        asked = await resolved_question(
-            asked, config, history, context.previous, request.conversation_id, answer, trace
-        )
-
+    context = await _receive(request, answer, trace)
+    asked = await _stand_alone(request, context, answer, trace)
     model = embedder()
-    vector = model.recall(asked.text, purpose=Purpose.QUERY)
-    if vector is None:
-        vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
-    trace.step("embedding", model.recipe.model)
+    vector = await _embed(model, asked.text, trace)
 
     if not request.is_resumed:
         recalled = await recall_answer(
-            config,
+            context.config,
             context.mark,
             asked,
             vector,
@@ -204,27 +188,14 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
 
-    search_of = partial(_search, model=model, vector=vector, question=asked.text)
-    if config.agents:
-        specialist = await dispatch(config, model, vector, search_of, trace)
-        found, answer.answered_by = specialist.found, specialist.agent
-        if specialist.config.agent_id != config.agent_id:
-            config = specialist.config
-            tools = await in_database(_tool_ground, request, config)
-            context = replace(context, config=config, tools=tools)
-    else:
-        found = await search_of(config)
+    context, found = await _dispatch_and_search(
+        request, context, model, vector, asked.text, answer, trace
+    )
+    config, history = context.config, context.history
     learned = recall_learned(found, request.question)
     found = learned.result
+    _trace_search(config, found, answer, trace)
     thresholds = thresholds_for(config, model=model.recipe.model)
-    answer.best_score = found.best_score
-    category = detect_category(found.passages(config.match_count))
-    trace.step(
-        "search",
-        "found" if found.hits else "nothing",
-        score=found.best_score,
-        detail=category.name if category else "",
-    )
 
     if not request.is_resumed:
         trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
@@ -241,13 +212,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
 
     inside = found.in_domain(thresholds)
     by_tool = toolbox is not None and toolbox.fits_the_question and not inside.hits
-    trace.step(
-        "guard_rail",
-        "passed" if inside.hits else "passed_by_tool" if by_tool else "refused",
-        score=found.best_relevance,
-        threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
-        detail=relevance_parts(found.hits[0]) if found.hits else "",
-    )
+    _trace_guard_rail(found, inside, thresholds, by_tool=by_tool, trace=trace)
     reason = unanswered_reason(found, thresholds, config)
     if reason is not None and config.record_unanswered and not by_tool:
         result.unanswered = Unanswered(
@@ -260,15 +225,132 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         )
     if not inside.hits and not by_tool:
         return await refuse(config, answer, emit)
-
     if llm is None:
         return await quote_passages(config, inside, answer, trace, emit)
 
     passages = [] if by_tool else found.passages(config.match_count)
-    check_isolation(history, request.conversation_id)
+    await _write_answer(request, context, llm, toolbox, passages, result, emit)
+    result.learning = lesson_of(
+        config,
+        asked,
+        vector,
+        model.recipe,
+        answer,
+        trace,
+        question=request.question,
+        language=request.language,
+        had_context=bool(history),
+        turn_id=request.turn_id,
+    )
+
+
+async def _receive(request: TurnRequest, answer: Answer, trace: Trace) -> TurnContext:
+    """What the turn starts from, and what it had come to where it goes on."""
+    context = request.context
+    if context is None:
+        context = await in_database(load_context, request)
+    if request.is_resumed:
+        await in_database(_restore, request, answer, trace)
+    outcome = "resumed" if request.is_resumed else "loaded"
+    trace.step("receive", outcome, detail=f"{len(context.history)}")
+    return context
+
+
+async def _stand_alone(
+    request: TurnRequest, context: TurnContext, answer: Answer, trace: Trace
+) -> StandaloneQuestion:
+    """The question as it is looked up: as asked, rewritten, or joined to the one before it."""
+    previous = "" if was_offered(request.question, context.history) else context.previous
+    asked = standalone_question(request.question, previous)
+    trace.step("standalone", "follow_up" if asked.is_follow_up else "alone", detail=asked.rule)
+    if not asked.is_follow_up:
+        return asked
+    return await resolved_question(
+        asked,
+        context.config,
+        context.history,
+        context.previous,
+        request.conversation_id,
+        answer,
+        trace,
+    )
+
+
+async def _embed(model: Embedder, question: str, trace: Trace) -> Vectors:
+    vector = model.recall(question, purpose=Purpose.QUERY)
+    if vector is None:
+        vector = await in_thread(model.embed_one, question, purpose=Purpose.QUERY)
+    trace.step("embedding", model.recipe.model)
+    return vector
+
+
+async def _dispatch_and_search(
+    request: TurnRequest,
+    context: TurnContext,
+    model: Embedder,
+    vector: Vectors,
+    question: str,
+    answer: Answer,
+    trace: Trace,
+) -> tuple[TurnContext, SearchResult]:
+    """What the index of the agent that answers holds, and the context as that agent has it."""
+    config = context.config
+    search_of = partial(_search, model=model, vector=vector, question=question)
+    if not config.agents:
+        return context, await search_of(config)
+    specialist = await dispatch(config, model, vector, search_of, trace)
+    answer.answered_by = specialist.agent
+    if specialist.config.agent_id != config.agent_id:
+        tools = await in_database(_tool_ground, request, specialist.config)
+        context = replace(context, config=specialist.config, tools=tools)
+    return context, specialist.found
+
+
+def _trace_search(
+    config: EffectiveConfig, found: SearchResult, answer: Answer, trace: Trace
+) -> None:
+    answer.best_score = found.best_score
+    category = detect_category(found.passages(config.match_count))
+    trace.step(
+        "search",
+        "found" if found.hits else "nothing",
+        score=found.best_score,
+        detail=category.name if category else "",
+    )
+
+
+def _trace_guard_rail(
+    found: SearchResult,
+    inside: SearchResult,
+    thresholds: Thresholds,
+    *,
+    by_tool: bool,
+    trace: Trace,
+) -> None:
+    trace.step(
+        "guard_rail",
+        "passed" if inside.hits else "passed_by_tool" if by_tool else "refused",
+        score=found.best_relevance,
+        threshold=thresholds.guard_rail_for(found.hits[0]) if found.hits else None,
+        detail=relevance_parts(found.hits[0]) if found.hits else "",
+    )
+
+
+async def _write_answer(
+    request: TurnRequest,
+    context: TurnContext,
+    llm: LanguageModel,
+    toolbox: Toolbox | None,
+    passages: Sequence[Passage],
+    result: TurnResult,
+    emit: Emit,
+) -> None:
+    """Prompt and generation, in the tool loop where tools are offered. Raises `IsolationError`."""
+    config, answer, trace = context.config, result.answer, result.trace
+    check_isolation(context.history, request.conversation_id)
     messages = build_prompt(
         config=config,
-        history=history,
+        history=context.history,
         passages=passages,
         question=request.question,
         conversation_id=request.conversation_id,
@@ -286,18 +368,6 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
         await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
-    result.learning = lesson_of(
-        config,
-        asked,
-        vector,
-        model.recipe,
-        answer,
-        trace,
-        question=request.question,
-        language=request.language,
-        had_context=bool(history),
-        turn_id=request.turn_id,
-    )
 
 
 def load_context(request: TurnRequest) -> TurnContext:

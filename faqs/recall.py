@@ -34,7 +34,8 @@ from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import prune_expired, set_status
-from faqs.memory.keys import may_answer, normalised_question, question_hash
+from faqs.memory.keys import may_answer, question_hash
+from faqs.memory.keys import normalised_question as normalised_question
 from faqs.memory.large import indexed_neighbours
 from faqs.memory.large import is_indexed as is_indexed
 from faqs.memory.origins import STALE, stale_entries

@@ -25,7 +25,8 @@ from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
 from knowledge.payloads import Passage as Passage
-from knowledge.payloads import PointType, passage_from_hit, searched_filter
+from knowledge.payloads import PointType as PointType
+from knowledge.payloads import passage_from_hit, searched_filter
 from knowledge.vectors.base import Together, vector_store
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.

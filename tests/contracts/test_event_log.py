@@ -65,6 +65,20 @@ async def closed(*logs: EventLogs) -> AsyncIterator[None]:
             await one.aclose()
 
 
+def test_lost_log_is_not_copied_for_ever(redis_url: str) -> None:
+    async def story() -> bool:
+        logs = RedisEventLogs(url=redis_url)
+        async with closed(logs):
+            log = logs.open(uuid.uuid4())
+            log.append(META)
+            log.lose()
+            assert logs._writing is not None
+            done, _waiting = await asyncio.wait([logs._writing], timeout=5)
+            return bool(done)
+
+    assert asyncio.run(story())
+
+
 def test_reader_gets_each_event_once_and_waiting_text_joined(backend: EventLogs) -> None:
     async def story() -> list[NumberedEvent]:
         async with closed(backend):

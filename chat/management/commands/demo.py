@@ -13,6 +13,9 @@ from django.core.management.base import BaseCommand
 
 from agents.models import Agent, Deployment
 from chat.management.commands.serve import add_serving_arguments, run_server
+from faqs.indexing import sync_learned
+from faqs.learning import add_manual_faq
+from faqs.models import LearnedKind, LearnedResponse
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.management.terminal import errors_to_terminal, progress_bar
 from knowledge.models import Category
@@ -31,6 +34,23 @@ Comment ajouter des documents ?
 Quels formats de fichiers sont acceptés ?
 How do I connect a language model?"""
 
+#: What people type first. Each reply, and the words that it answers.
+COURTESIES = {
+    "Bonjour ! Posez-moi une question sur Répondant : ce qu’il fait, son administration, son exploitation.": (
+        "Bonjour",
+        "Bonsoir",
+        "Salut",
+        "Coucou",
+    ),
+    "Hello! Ask me a question about Répondant: what it does, its admin, how to run it.": (
+        "Hello",
+        "Hi",
+        "Good morning",
+    ),
+    "Avec plaisir.": ("Merci", "Merci beaucoup"),
+    "You are welcome.": ("Thank you", "Thanks", "Thank you very much"),
+}
+
 
 class Command(BaseCommand):
     help = "Set up and serve a demonstration that answers from the project's own user guide."
@@ -42,7 +62,9 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         self.stdout.write("Indexing the user guide…")
         with errors_to_terminal():
-            index_guide(make_agent())
+            agent = make_agent()
+            index_guide(agent)
+            add_courtesies(agent)
         self.stdout.write(credentials())
         run_server(self, options)
 
@@ -83,6 +105,24 @@ def index_guide(agent: Agent) -> None:
             documents.append(stored.document)
     with progress_bar("point") as on_progress:
         index_documents(agent=agent, documents=documents, on_progress=on_progress)
+
+
+def add_courtesies(agent: Agent) -> None:
+    """Replies to greetings and thanks, once: staff may change or delete them."""
+    if LearnedResponse.objects.filter(agent=agent).exists():
+        return
+    rows = [
+        add_manual_faq(
+            agent=agent,
+            question=question,
+            answer=answer,
+            phrasings=phrasings,
+            kind=LearnedKind.COURTESY,
+            in_worker=False,
+        )
+        for answer, (question, *phrasings) in COURTESIES.items()
+    ]
+    sync_learned([row.pk for row in rows])
 
 
 def credentials() -> str:

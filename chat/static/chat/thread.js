@@ -154,9 +154,11 @@ export class Exchange {
 
   /** The questions to choose from, as buttons: choosing one asks it. */
   showOptions() {
-    this.prose.querySelector("ul")?.remove();
-    this.prose.append(el("div", { class: "suggestions", role: "group" },
-      ...this.sources.map((source) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(source.question) }, source.question))));
+    const choices = el("div", { class: "suggestions", role: "group" },
+      ...this.sources.map((source) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(source.question) }, source.question)));
+    // Where the text lists them: after the question, before what to do where none is meant.
+    const list = this.prose.querySelector("ul");
+    if (list) list.replaceWith(choices); else this.prose.append(choices);
   }
 
   labelCitations() {

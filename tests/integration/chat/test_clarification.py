@@ -13,6 +13,7 @@ from tests.factories import (
     make_conversation,
     make_deployment,
     make_exchange,
+    make_learned,
 )
 from tests.integration.chat.test_turn import ask, model, scripted
 
@@ -32,6 +33,55 @@ Une carte perdue se paie 3 euros.
 """
 ASKED = "Combien coûte la carte de lecteur ?"
 CHOSEN = "Combien coûte la carte de lecteur étudiant ?"
+
+
+PLACES = """# Piscine
+
+## Quels sont les horaires d'ouverture ?
+
+De 7 heures à 21 heures, sauf le lundi.
+
+# Médiathèque
+
+## Quels sont les horaires d'ouverture ?
+
+De 10 heures à 18 heures du mardi au samedi.
+"""
+OPENING = "Quels sont les horaires d'ouverture ?"
+
+
+class SameQuestionTests(TestCase):
+    """A question that stands in two places with two answers: its words do not say which place is meant."""
+
+    def setUp(self) -> None:
+        self.deployment = make_deployment(make_agent())
+        add_document(self.deployment.agent, text=PLACES)
+
+    async def test_neither_answer_is_given_alone_and_both_are_quoted_with_their_place(self) -> None:
+        with self.settings(LLMS={}):
+            result, listener = await ask(self.deployment, OPENING)
+        assert result.answer.source == AnswerSource.EXTRACTIVE
+        (line,) = [line for line in result.trace.lines if line["step"] == "direct_answer"]
+        assert line["outcome"] == "contradicted"
+        assert "Piscine" in line["detail"]
+        assert "Médiathèque" in line["detail"]
+        assert "**Piscine › Quels sont" in listener.text
+        assert "› Médiathèque › Quels sont" in listener.text
+
+    async def test_no_choice_is_offered_between_the_same_words(self) -> None:
+        with self.settings(LLMS={}):
+            result, _ = await ask(
+                self.deployment, "Quels sont les horaires d'ouverture de la médiathèque ?"
+            )
+        assert result.answer.source == AnswerSource.EXTRACTIVE
+
+    async def test_validated_answer_of_staff_is_given(self) -> None:
+        await in_database(
+            make_learned, self.deployment.agent, question=OPENING, answer="Voyez chaque lieu."
+        )
+        result, listener = await ask(self.deployment, OPENING)
+        assert result.answer.source == AnswerSource.DIRECT_QA
+        assert "Voyez chaque lieu." in listener.text
 
 
 class ClarificationTests(TestCase):

@@ -70,6 +70,12 @@ def test_a_question_further_behind_than_the_margin_is_not_offered() -> None:
     assert offered(hit(MEDICAL, 0.7), hit(POLICE, 0.5)) == []
 
 
+def test_the_same_words_are_offered_once_and_are_no_choice_alone() -> None:
+    twice = (hit(MEDICAL, 0.6, answer="Ici."), hit(f"{MEDICAL[:-2]}?", 0.6, answer="Là."))
+    assert offered(*twice) == []
+    assert offered(*twice, hit(POLICE, 0.6)) == [MEDICAL, POLICE]
+
+
 @given(st.lists(st.floats(0, 1, width=16), max_size=12))
 def test_two_to_four_are_offered_or_none(scores: list[float]) -> None:
     hits = [hit(f"{ASKED[:-2]} {chr(97 + at) * 6} ?", score) for at, score in enumerate(scores)]
