@@ -101,7 +101,8 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
     assert f"{slug}_fail" not in offered, "staff did not allow it"
 
     # The next question carries the block; the model server refuses an incorrect one as the real one does.
-    model.script(ModelReply(tokens=["Avec plaisir."]))
+    rewritten = "Quel jour est prévu pour les réunions d’équipe ?"
+    model.script(ModelReply(tokens=[rewritten]), ModelReply(tokens=["Avec plaisir."]))
     ask(page, "Et pour les réunions d’équipe, quel jour est prévu ?")
     expect(page.locator(".prose").last).to_have_text("Avec plaisir.")
     wait_for_end(page)

@@ -113,7 +113,7 @@ def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again
     expect(page.locator("#notice")).to_contain_text("Connexion perdue", timeout=30_000)
     site.processes[0].start()
     expect(page.locator("#stop")).to_be_hidden(timeout=60_000)
-    page.get_by_role("button", name="Réessayer", exact=True).click()
+    page.get_by_role("button", name="Reprendre la question", exact=True).click()
     expect(page.locator(".prose").last).to_contain_text("lendemain.", timeout=30_000)
     page.reload()
     expect(page.locator(".prose").last).to_contain_text("lendemain.")
