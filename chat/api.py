@@ -112,11 +112,11 @@ _STATUS: dict[type[ApplicationError], int] = {
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
     RateLimitedError: 429,
+    VisitorTokenError: 401,
+    WidgetClosedError: 403,
     MessageNotFoundError: 404,
     LinkNotFoundError: 404,
     SharingRefusedError: 409,
-    VisitorTokenError: 401,
-    WidgetClosedError: 403,
 }
 
 
@@ -193,7 +193,7 @@ class ConversationViewSet(
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")
     def messages(self, request: Request, pk: str | None = None) -> Response:
-        return Response(_shown_thread(self.get_object()))
+        return Response(shown_thread(self.get_object()))
 
     @extend_schema(request=ShownVersionSerializer, responses=ThreadSerializer)
     @action(detail=True, methods=["post"], url_path="branch")
@@ -205,10 +205,10 @@ class ConversationViewSet(
         interrupt_stale_turns(conversation.pk)
         show_version(conversation.pk, form.validated_data["turnId"])
         conversation.refresh_from_db()
-        return Response(_shown_thread(conversation))
+        return Response(shown_thread(conversation))
 
 
-def _shown_thread(conversation: Conversation) -> dict[str, Any]:
+def shown_thread(conversation: Conversation) -> dict[str, Any]:
     """The current branch for its reader, and the turn that still runs or waits for an approval."""
     interrupt_stale_turns(conversation.pk)
     thread = read_branch(conversation)
@@ -473,7 +473,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    limit_asking(_asker(request), address_of(request))
+    _limit(request)
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -496,7 +496,7 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Run an interrupted or failed turn again; its events from the first."""
-    turn = await in_database(_turn_again, request, turn_id)
+    turn = await in_database(_limited_turn, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
     return stream_turn(await runner.retry(turn, language=language), after=0)
 
@@ -511,10 +511,14 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     return JsonResponse({"stopped": stopped}, status=202)
 
 
-def _turn_again(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
-    turn = owned_turn(request.user, request.session, turn_id)
+def _limited_turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    """A turn to be run again, which costs as much as a question."""
+    _limit(request)
+    return owned_turn(request.user, request.session, turn_id)
+
+
+def _limit(request: HttpRequest) -> None:
     limit_asking(_asker(request), address_of(request))
-    return turn
 
 
 def _asker(request: HttpRequest | Request) -> Any:

@@ -2,8 +2,8 @@
 
 What may be offered is a stored question no further under the threshold of direct answers than the band, that the second key
 refuses for ordinary words, or for a precision that the asked one leaves open: "How much is the card?" may mean the adult's
-card, but a question about 2024 is never met with "did you mean 2023?". The best of each
-answer is kept; those further behind the first than the margin are not close to it. Fewer than two, and nothing is asked.
+card, but a question about 2024 is never met with "did you mean 2023?". The best of each answer is kept; those further behind
+the first than the margin are not close to it. Fewer than two, and nothing is asked.
 
 Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is, and
 is no follow-up, whatever its words: `was_offered`.
@@ -23,7 +23,6 @@ from chat.standalone import StandaloneQuestion
 from chat.thread import Answer, Exchange
 from chat.tracing import Trace
 from faqs.agreement import compare_questions
-from knowledge.payloads import PointType
 from knowledge.search import Passage, SearchResult, Thresholds
 
 MOST_OPTIONS = 4
@@ -38,17 +37,9 @@ def options_for(
     asked: str, found: SearchResult, *, threshold: float, band: float, margin: float
 ) -> list[Passage]:
     """Two to four stored questions with different answers, best first; or none. Bounds are inclusive."""
-    near = sorted(
-        (
-            hit
-            for hit in found.hits
-            if hit.type is PointType.QA_PAIR and hit.content and hit.score >= threshold - band
-        ),
-        key=lambda hit: (-hit.score, not hit.is_faq),
-    )
     options: list[Passage] = []
     answers: set[str] = set()
-    for hit in near:
+    for hit in found.direct_candidates(threshold - band):
         text = " ".join(hit.content.split())
         if text in answers or (options and hit.score < options[0].score - margin):
             continue

@@ -182,7 +182,7 @@ class Runner:
         """The log of a turn as it stands now, and the id to go on from in it."""
         stored = await in_database(_stored, turn_id)
         held = self._logs.held(turn_id)
-        if held is not None and held.run == stored.run:
+        if held is not None and held.run == stored.run and not held.is_lost:
             return held, after
         if stored.log is None:
             return self._running_elsewhere(turn_id, stored.run), after

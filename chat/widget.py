@@ -31,9 +31,9 @@ from django.views.decorators.http import require_GET, require_POST
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
 from agents.models import valid_origin
-from chat.api import bounded_body, error_response, stream_turn
+from chat.api import bounded_body, error_response, shown_thread, stream_turn
 from chat.exceptions import WidgetClosedError
-from chat.models import Conversation, Message, TurnStatus
+from chat.models import Conversation
 from chat.permissions import (
     WidgetVisitor,
     new_widget_visitor,
@@ -51,8 +51,6 @@ from chat.protocol import (
 )
 from chat.rate_limits import address_of, limit_asking
 from chat.runner import runner
-from chat.serializers import MessageSerializer
-from chat.thread import interrupt_stale_turns
 
 _LOADER = Path(__file__).parent / "static" / "widget" / "widget.js"
 MAX_SUGGESTIONS = 3
@@ -224,19 +222,11 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
 @_edge
 async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """A visitor's thread, for a frame that was loaded again, and the turn that still runs in it."""
-    return JsonResponse(await in_database(_thread, request, conversation_id))
+    return JsonResponse(await in_database(_messages, request, conversation_id))
 
 
-def _thread(request: HttpRequest, conversation_id: uuid.UUID) -> dict[str, Any]:
-    conversation = widget_conversation(_visitor(request), conversation_id)
-    interrupt_stale_turns(conversation.pk)
-    thread = Message.objects.for_conversation(conversation.pk).exchanges().select_related("turn")
-    # Another process may run it.
-    running = conversation.turns.filter(status=TurnStatus.RUNNING).values_list("pk", flat=True)
-    return {
-        "messages": MessageSerializer(thread, many=True).data,
-        "runningTurn": next((str(turn_id) for turn_id in running), None),
-    }
+def _messages(request: HttpRequest, conversation_id: uuid.UUID) -> Any:
+    return shown_thread(widget_conversation(_visitor(request), conversation_id))
 
 
 def _strings() -> dict[str, str]:

@@ -325,9 +325,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ) as site,
     ):
         lab = Lab(site, seed=options.seed)
-        found = asyncio.run(
-            lab.run(sends=options.sends, people=options.people, kill_seconds=options.kill_every)
-        )
+        try:
+            found = asyncio.run(
+                lab.run(sends=options.sends, people=options.people, kill_seconds=options.kill_every)
+            )
+        except BaseException:
+            sys.stderr.write(site.logs()[-20_000:])
+            raise
         found |= {"seed": options.seed, "model calls": len(model.calls)}
         logs = site.logs()
     print(json.dumps(found, indent=1, ensure_ascii=False))

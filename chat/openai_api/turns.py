@@ -22,7 +22,7 @@ from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.openai_api.requests import CompletionRequest
 from chat.openai_api.wire import Ending
 from chat.permissions import keyed_deployment
-from chat.protocol import Done, Event, Tool
+from chat.protocol import Delta, Done, Event, Meta, Tool
 from chat.runner import runner
 from chat.thread import interrupt_stale_turns
 
@@ -103,7 +103,17 @@ async def follow_turn(turn_id: uuid.UUID, *, language: str) -> AsyncGenerator[Ev
     """A turn's events to its end. A tool that asks for a person's approval is denied: there is nobody to ask."""
     while True:
         awaiting: list[str] = []
+        told, to_skip = 0, 0
         async for _event_id, event in runner.follow(turn_id):
+            if isinstance(event, Meta):
+                # The process that ran the turn died, and the text is told from its start: what was passed on stays.
+                to_skip = told
+            elif isinstance(event, Delta):
+                text, to_skip = event.text[to_skip:], max(0, to_skip - len(event.text))
+                told += len(text)
+                if text:
+                    yield Delta(text)
+                continue
             if isinstance(event, Tool) and event.status == "awaiting":
                 awaiting.append(event.tool_call_id)
             if isinstance(event, Done) and event.status == "awaiting_approval":

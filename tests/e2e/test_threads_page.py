@@ -51,6 +51,18 @@ def test_edited_question_keeps_both_branches(page: Page) -> None:
     assert shown_questions(page) == [CURRICULUM, OUT_OF_DOMAIN]
 
 
+def test_other_tab_shows_what_its_next_question_follows(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator(".question-text")).to_have_text(CURRICULUM)
+    edit(page, CURRICULUM, "Qui peut lire le dossier d’un salarié ?")
+    wait_for_end(page)
+    other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(other.locator(".question-text")).to_have_text("Qui peut lire le dossier d’un salarié ?")
+
+
 def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(cited(["Une ", "première."]), cited(["Une ", "seconde."]))
     ask(page, TELEWORK)

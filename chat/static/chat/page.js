@@ -69,21 +69,34 @@ function leave() {
 async function loadMessages(id, request) {
   try {
     const loaded = await loadThread(id);
-    if (request !== opening) return;
-    const { messages, runningTurn } = loaded;
-    thread.load(messages, runningTurn?.id);
-    setTemporary(loaded.temporary);
-    setMenu(messages.length ? id : null, { isTemporary });
-    if (loaded.title) showTitle(loaded.title);
-    if (!runningTurn) return;
-    exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
-    composer.setRunning(true);
-    connection.resume(runningTurn.id);
+    if (request === opening) show(loaded);
   } catch (error) {
     if (request !== opening) return;
     if (error.status === 404) { await open(null); notify(say("conversationMissing")); return; }
     notify(`${say("loadFailed")} ${error.message}`, { label: say("retry"), action: () => open(id, { push: false }) });
   }
+}
+
+/** The thread as the server has it, and its running turn followed. */
+function show({ title, temporary, messages, runningTurn }) {
+  thread.load(messages, runningTurn?.id);
+  setTemporary(temporary);
+  setMenu(messages.length ? conversationId : null, { isTemporary });
+  if (title) showTitle(title);
+  if (!runningTurn) return;
+  exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
+  composer.setRunning(true);
+  connection.resume(runningTurn.id);
+}
+
+/** Another tab may have asked, or shown another version: whoever comes back sees what the next question would follow. */
+async function refresh() {
+  if (document.hidden || !connection || composer.running || isCreating) return;
+  const request = opening;
+  const loaded = await loadThread(conversationId).catch(() => null);
+  if (!loaded || request !== opening || composer.running) return;
+  const stored = loaded.messages.filter((message) => message.role === "user").map((message) => message.turn.id);
+  if (stored.join() !== thread.turnIds().join()) show(loaded);
 }
 
 function connect(id) {
@@ -314,6 +327,7 @@ function hideNotice() {
 for (const button of document.querySelectorAll("[data-new-conversation]")) button.addEventListener("click", () => open(null));
 for (const button of document.querySelectorAll("[data-question]")) button.addEventListener("click", () => ask(button.dataset.question));
 byId("temporary").addEventListener("click", () => { setTemporary(!isTemporary); composer.focus(); });
+document.addEventListener("visibilitychange", refresh);
 window.addEventListener("popstate", () => {
   const found = /\/c\/([0-9a-f-]{36})\/$/.exec(location.pathname);
   open(found ? found[1] : null, { push: false });

@@ -298,6 +298,11 @@ export class Thread {
     for (const gone of this.exchanges.splice(place)) gone.element.remove();
   }
 
+  /** The turns on screen that the server knows, in their order. */
+  turnIds() {
+    return this.exchanges.map((exchange) => exchange.turnId).filter(Boolean);
+  }
+
   ofTurn(turnId) {
     return this.exchanges.find((exchange) => exchange.turnId === turnId);
   }

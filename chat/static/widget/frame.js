@@ -208,7 +208,7 @@ async function restore() {
     else exchange?.finish(message.html, message.sources);
   }
   if (found.runningTurn && exchange) {
-    setRunning({ id: found.runningTurn, after: 0, message: "", messageId: null, exchange, sources: [] });
+    setRunning({ id: found.runningTurn.id, after: 0, message: "", messageId: null, exchange, sources: [] });
     follow(running);
   }
 }

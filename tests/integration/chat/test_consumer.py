@@ -1,6 +1,8 @@
 """The WebSocket edge, through the real ASGI application."""
 
+import asyncio
 import uuid
+from unittest import mock
 
 from django.contrib.sessions.models import Session
 from django.test import AsyncClient, TestCase
@@ -8,6 +10,7 @@ from django.test import AsyncClient, TestCase
 from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
+from chat.consumers import ChatConsumer
 from chat.models import Conversation, Message, Turn, TurnStatus
 from tests.factories import make_conversation, make_library, make_turn
 from tests.integration.chat.test_turn import NEAR, model, scripted
@@ -100,6 +103,17 @@ class ConsumerTests(TestCase):
         assert (frames[0]["type"], frames[0]["turnId"]) == ("meta", str(turn.pk))
         assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout.")
         assert await in_database(Message.objects.count) == 2
+        await socket.close()
+
+    async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
+        with gone as send, self.assertNoLogs("chat.consumers", "WARNING"):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            while not send.called:  # noqa: ASYNC110  # there is no event to wait for
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
         await socket.close()
 
     async def test_nobody_retries_or_stops_for_somebody_else(self) -> None:

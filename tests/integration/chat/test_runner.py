@@ -148,6 +148,24 @@ class RunnerTests(TestCase):
             "La réponse."
         ]
 
+    @override_settings(TURN_POLL_SECONDS=0.05)
+    async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        tries = iter([OperationalError("connection lost")])
+
+        def saved_unknown_to_the_caller(**answer: Any) -> int | None:
+            message_id = save_exchange(**answer)
+            for error in tries:
+                raise error
+            return message_id
+
+        with mock.patch("chat.turn.save_exchange", saved_unknown_to_the_caller):
+            turn_id = await start(runner, conversation, KNOWN)
+            async with asyncio.timeout(5):
+                last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.answer_source) == ("done", "direct_qa")
+
     async def test_answer_that_cannot_be_saved_ends_in_an_error_that_says_so(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with mock.patch("chat.turn.save_exchange", side_effect=OperationalError("disk full")):

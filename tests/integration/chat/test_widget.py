@@ -13,7 +13,7 @@ from agents.bridges import in_database
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.models import Channel, Conversation, Message, TurnStatus
 from chat.permissions import WidgetVisitor
-from tests.factories import make_conversation, make_library, make_turn, make_user
+from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.test_api import events_of, streamed
 from tests.integration.chat.test_turn import KNOWN
 
@@ -190,10 +190,12 @@ class AskTests(WidgetTests):
         conversation = await in_database(
             make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET
         )
-        turn = await in_database(make_turn, conversation, status=TurnStatus.RUNNING)
+        turn = await in_database(
+            lambda: make_exchange(conversation, KNOWN, "…", status=TurnStatus.RUNNING)
+        )
         headers = {"Authorization": f"Visitor {token}"}
         thread = await AsyncClient().get(f"/widget/messages/{conversation.pk}", headers=headers)
-        assert thread.json()["runningTurn"] == str(turn.pk)
+        assert thread.json()["runningTurn"]["id"] == str(turn.pk)
         body = {"conversationId": str(conversation.pk)}
         await AsyncClient().post("/widget/stop", body, "application/json", headers=headers)
         await in_database(turn.refresh_from_db)
