@@ -473,7 +473,7 @@ def _conversation(
     request: HttpRequest, data: dict[str, Any], client_message_id: str
 ) -> Conversation:
     user = request.user
-    limit_asking(_asker(request), address_of(request))
+    _limit(request)
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
         return owned_conversation(user, request.session, conversation_id)
@@ -496,7 +496,7 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Run an interrupted or failed turn again; its events from the first."""
-    turn = await in_database(_turn_again, request, turn_id)
+    turn = await in_database(_limited_turn, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
     return stream_turn(await runner.retry(turn, language=language), after=0)
 
@@ -511,10 +511,14 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     return JsonResponse({"stopped": stopped}, status=202)
 
 
-def _turn_again(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
-    """Counted before it is looked for: nobody tries ids for free."""
-    limit_asking(_asker(request), address_of(request))
+def _limited_turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    """A turn to be run again, which costs as much as a question."""
+    _limit(request)
     return owned_turn(request.user, request.session, turn_id)
+
+
+def _limit(request: HttpRequest) -> None:
+    limit_asking(_asker(request), address_of(request))
 
 
 def _asker(request: HttpRequest | Request) -> Any:

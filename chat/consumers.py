@@ -79,7 +79,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case AskFrame(message, client_message_id, replaces):
                 if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
                     await self._check_rights(self.conversation.pk)
-                await self._limit_asking()
+                await self._limit()
                 turn_id = await runner.start(
                     self.conversation,
                     question=message,
@@ -95,7 +95,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 self._follow(turn_id, after=last_event_id)
             case RetryFrame(turn_id):
                 turn = await in_database(socket_turn, self.scope["session"], turn_id)
-                await self._limit_asking()
+                await self._limit()
                 await runner.retry(turn, language=self._language)
                 self._follow(turn_id, after=0)
             case DecisionFrame(turn_id, tool_call_id, is_approved):
@@ -108,7 +108,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 ):
                     self._follow(turn_id, after=0)
 
-    async def _limit_asking(self) -> None:
+    async def _limit(self) -> None:
         person = self.conversation.user_id or self.conversation.visitor
         await limit_asking_here(person, self._address)
 

@@ -7,7 +7,7 @@ a font file to be embedded instead.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from markdown_it.token import Token
 
 from chat.branches import branch_turns
 from chat.models import Conversation, Message, Role
+from chat.rendering import plain_markdown
 
 #: What a core font of PDF can show; anything else becomes this.
 _CORE_ENCODING, _UNKNOWN = "cp1252", "?"
@@ -102,24 +103,27 @@ def as_json(conversation: Conversation) -> bytes:
 
 
 def as_markdown(conversation: Conversation) -> bytes:
-    parts = [f"# {_one_line(conversation.title)}", _dated(conversation)]
+    parts = [f"# {plain_markdown(_one_line(conversation.title))}", _dated(conversation)]
     for exchange in exported_exchanges(conversation):
         quoted = "\n".join(f"> {line}".rstrip() for line in exchange.question.splitlines())
         parts += [f"## {_('Question')}", quoted, exchange.answer or f"*{_no_answer()}*"]
         if exchange.answer and not exchange.is_whole:
             parts.append(f"*{_('Réponse incomplète.')}*")
         if exchange.sources:
-            listed = "\n".join(f"- {line}" for line in source_lines(exchange.sources))
+            lines = source_lines(exchange.sources, write=plain_markdown)
+            listed = "\n".join(f"- {line}" for line in lines)
             parts += [f"**{_('Sources')}**", listed]
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def source_lines(sources: Sequence[dict[str, Any]]) -> list[str]:
-    """« [1] Title – the question that the passage answers »."""
+def source_lines(
+    sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str
+) -> list[str]:
+    """« [1] Title – the question that the passage answers », both as `write` puts them."""
     lines = []
     for source in sources:
-        title = _one_line(str(source.get("title") or _("Document sans titre")))
-        question = _one_line(str(source.get("question") or ""))
+        title = write(_one_line(str(source.get("title") or _("Document sans titre"))))
+        question = write(_one_line(str(source.get("question") or "")))
         lines.append(f"[{source.get('n', '')}] {title}{f' – {question}' if question else ''}")
     return lines
 

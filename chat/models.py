@@ -483,7 +483,7 @@ class SharedThread(models.Model):
         verbose_name=_("conversation"),
     )
     title = models.CharField(_("titre"), max_length=200)
-    #: A list of {question, answer, sources: [{n, title, question, text}], source, model}; no word about who asked.
+    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}; no word about who asked.
     exchanges = models.JSONField(default=list, editable=False)
     created_at = models.DateTimeField(_("partagée le"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True)

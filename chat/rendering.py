@@ -15,6 +15,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 _CITATION = re.compile(r"[ \t]?\[(\d{1,3})\]")
+_MARKS = re.compile(r"[\\`\[\]<]")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
 
 _TAGS = {
@@ -35,6 +36,11 @@ def render_answer(markdown: str, *, turn_id: str, source_numbers: Collection[int
         link_rel="noopener nofollow",
         strip_comments=True,
     )
+
+
+def plain_markdown(text: str) -> str:
+    """Text of others (the title of a page) for a line of Markdown: no link, image, code or markup comes of it."""
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def _link_citations(state: StateCore) -> None:

@@ -16,6 +16,7 @@ from django.http import JsonResponse
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from chat.openai_api.requests import RefusedFieldError
+from chat.rendering import plain_markdown
 
 DONE = b"data: [DONE]\n\n"
 #: By code: the status, and OpenAI's word for the kind of trouble. 502 to 504 are the model server's troubles.
@@ -175,5 +176,5 @@ def source_lines(text: str, sources: Sequence[Mapping[str, Any]]) -> str:
     cited = [source for source in sources if f"[{source['n']}]" in text] or list(sources)
     if not cited:
         return ""
-    lines = "\n".join(f"- [{source['n']}] {source['title']}" for source in cited)
+    lines = "\n".join(f"- [{source['n']}] {plain_markdown(source['title'])}" for source in cited)
     return f"\n\n---\n{lines}"

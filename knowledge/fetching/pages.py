@@ -67,6 +67,9 @@ def fetch_page(
         raise PageUnavailableError(
             f"{address} took more than {settings.URL_TOTAL_SECONDS} s."
         ) from error
+    except httpx2.InvalidURL as error:
+        # Where a redirect leads: the address itself was looked at before.
+        raise PageRefusedError(f"{address} redirects to what is no address: {error}") from error
     except httpx2.HTTPError as error:
         raise PageUnavailableError(f"{address}: {type(error).__name__} {error}") from error
 

@@ -12,6 +12,7 @@ from unittest import mock
 from django.core.management import call_command
 from django.test import Client, TestCase, override_settings
 from django.utils import timezone
+from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
 from agents.models import Audience, Deployment
@@ -260,6 +261,16 @@ class ExportTests(ReaderTest):
         assert "attachment" in response["Content-Disposition"]
         for part in (f"# {QUESTION}", f"> {QUESTION}", "À l’accueil [1].", "[1] Guide > Salles"):
             assert part in text
+
+    def test_titles_of_others_are_no_markup(self) -> None:
+        evil = "[ici](javascript:x) <img src=x> `c` ![p](http://a.example/p.png)"
+        self.source({"n": 1, "title": evil, "question": evil, "text": ""})
+        Conversation.objects.update(title=evil)
+        lines = self.export("md").content.decode().splitlines()
+        for line in (lines[0], lines[-1]):
+            html = MarkdownIt().render(line.replace("[1] ", ""))
+            assert not any(tag in html for tag in ("<a", "<img", "<code")), html
+            assert "![p](http://a.example/p.png)" in html
 
     def test_json_is_whole(self) -> None:
         [exchange] = json.loads(self.export("json").content)["exchanges"]

@@ -11,9 +11,9 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.bridges import in_database
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
-from chat.models import Channel, Conversation, Message, Role, TurnStatus
+from chat.models import Channel, Conversation, Message, TurnStatus
 from chat.permissions import WidgetVisitor
-from tests.factories import make_conversation, make_library, make_turn, make_user
+from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.test_api import events_of, streamed
 from tests.integration.chat.test_turn import KNOWN
 
@@ -190,17 +190,12 @@ class AskTests(WidgetTests):
         conversation = await in_database(
             make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET
         )
-        turn = await in_database(make_turn, conversation, status=TurnStatus.RUNNING)
-        await in_database(
-            Message.objects.create,
-            conversation=conversation,
-            turn=turn,
-            role=Role.USER,
-            content=KNOWN,
+        turn = await in_database(
+            lambda: make_exchange(conversation, KNOWN, "…", status=TurnStatus.RUNNING)
         )
         headers = {"Authorization": f"Visitor {token}"}
         thread = await AsyncClient().get(f"/widget/messages/{conversation.pk}", headers=headers)
-        assert thread.json()["runningTurn"] == {"id": str(turn.pk)}
+        assert thread.json()["runningTurn"]["id"] == str(turn.pk)
         body = {"conversationId": str(conversation.pk)}
         await AsyncClient().post("/widget/stop", body, "application/json", headers=headers)
         await in_database(turn.refresh_from_db)

@@ -242,7 +242,10 @@ class GuardTests(TestCase):
 
     def test_other_schemes_and_ports_are_refused_also_as_redirects(self) -> None:
         with override_settings(URL_HOST_PAUSE_SECONDS=0.0):
-            for target in ("file:///etc/passwd", "ftp://a.example/", "http://u:p@a.example/"):
+            for target in (
+                *("file:///etc/passwd", "ftp://a.example/", "http://u:p@a.example/"),
+                *("http://\xe9\xff.example/", "/a\x01b"),
+            ):
                 away = Answer(status=301, headers={"Location": target})
                 with site_of(a=away) as site, pytest.raises(PageRefusedError):
                     fetch_page(site.url("/a"))

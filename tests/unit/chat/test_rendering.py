@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from chat.rendering import render_answer
+from chat.rendering import plain_markdown, render_answer
 
 _HOSTILE = [
     "<script>alert(1)</script>",
@@ -127,3 +128,10 @@ def test_tables_lists_and_emphasis_are_rendered() -> None:
 
 def test_html_is_shown_as_text() -> None:
     assert "&lt;b&gt;gras&lt;/b&gt;" in render("<b>gras</b>")
+
+
+@given(st.text(alphabet="[]()<>!`\\\"' aé:/.*_&#;", max_size=40))
+def test_text_of_others_makes_no_link_image_code_or_markup(text: str) -> None:
+    [line] = MarkdownIt().parseInline(plain_markdown(text))
+    kinds = {token.type for token in line.children or []}
+    assert not kinds & {"link_open", "image", "code_inline", "html_inline"}, text
