@@ -40,12 +40,21 @@ async def dispatch(
     """Search every agent of the deployment and pick one. Raises `CollectionMissingError` where none has an index."""
     results = [await _searched(agent, search) for agent in config.agents]
     descriptions = [await _described_by(agent, model) for agent in config.agents]
+    relevance = [0.0 if result is None else result.best_relevance for result in results]
     choice = choose_agent(
-        [0.0 if result is None else result.best_relevance for result in results],
+        relevance,
         nearness(vector, descriptions),
         margins_of(model.recipe.model, config.dispatch_margin),
     )
-    chosen = config.agents[choice.position]
+    position = choice.position
+    if results[position] is None:
+        # An agent without an index has nothing to answer from, be it the default one.
+        position = max(
+            (at for at, result in enumerate(results) if result is not None),
+            key=lambda at: relevance[at],
+            default=position,
+        )
+    chosen = config.agents[position]
     trace.step(
         "dispatch",
         choice.by,
@@ -53,7 +62,7 @@ async def dispatch(
         threshold=None,
         detail=f"{chosen.name} {choice.lead:.3f}",
     )
-    found = results[choice.position]
+    found = results[position]
     if found is None:
         found = await search(chosen.config)
     return Dispatched(chosen.name, chosen.config, found)

@@ -177,11 +177,15 @@ export class Exchange {
     this.sourceList.hidden = !items.length;
   }
 
+  /** The heading of the passage, and below where it stands: sources of one document are told apart by their end. */
   sourceButton(source) {
     const title = sourceTitle(source);
+    const parts = title.split(" › ");
     return el("button", { type: "button", class: "source", id: `source-${this.turnId}-${source.n}`, "data-n": source.n, title: source.question || title },
       el("span", { class: "source-number" }, String(source.n)),
-      el("span", { class: "source-title" }, title));
+      el("span", { class: "source-text" },
+        el("span", { class: "source-title" }, parts.at(-1)),
+        parts.length > 1 ? el("span", { class: "source-place" }, parts.slice(0, -1).join(" › ")) : null));
   }
 
   source(number) {

@@ -60,6 +60,13 @@ class DispatchTests(TestCase):
         result, _ = await ask(self.deployment, POOL_QUESTION)
         assert result.answer.answered_by == "Piscine"
 
+    async def test_default_agent_without_an_index_answers_nothing(self) -> None:
+        empty = await in_database(make_agent, name="Accueil")
+        await in_database(Deployment.objects.update, agent=empty)
+        result, _ = await ask(self.deployment, "xylophone zygote kiwi ?")
+        assert result.answer.source == AnswerSource.GUARD_RAIL
+        assert result.answer.answered_by == "Piscine"
+
     async def test_the_memory_is_asked_before_dispatch(self) -> None:
         await in_database(Deployment.objects.update, config_overlay={"memory_threshold": 0.7})
         await in_database(make_entry, self.deployment, POOL_QUESTION, "Gratuit.", sources=[])
