@@ -54,6 +54,7 @@ from chat.rendering import render_answer
 from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
 from chat.standalone import standalone_question
+from chat.summaries import summarised
 from chat.thread import (
     Answer,
     Exchange,
@@ -93,14 +94,15 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
-    one, where the memory stands (`None`: empty or switched off), and what tools are chosen from (`None`: there are
-    none)."""
+    one, where the memory stands (`None`: empty or switched off), what tools are chosen from (`None`: there are none), and
+    the exchanges with a summary in the place of the old ones (empty: there is none, or staff want none)."""
 
     config: EffectiveConfig
     history: list[Exchange]
     previous: str
     mark: MemoryMark | None
     tools: ToolGround | None
+    summarised: Sequence[Exchange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,16 +267,18 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         return await quote_passages(config, inside, answer, trace, emit)
 
     passages = [] if by_tool else found.passages(config.match_count)
-    check_isolation(history, request.conversation_id)
+    told = context.summarised or history
+    check_isolation(told, request.conversation_id)
     messages = build_prompt(
         config=config,
-        history=history,
+        history=told,
         passages=passages,
         question=request.question,
         conversation_id=request.conversation_id,
         has_tools=toolbox is not None,
     )
-    trace.step("prompt", "built", detail=f"{len(messages)} messages, {len(passages)} passages")
+    outcome = "summarised" if context.summarised else "built"
+    trace.step("prompt", outcome, detail=f"{len(messages)} messages, {len(passages)} passages")
 
     answer.sources = [source.as_json() for source in number_sources(passages)]
     await emit(Sources(answer.sources))
@@ -284,7 +288,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     else:
         if config.tool_mode != ToolMode.DIRECT and not request.is_resumed:
             result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
-        await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
+        await _use_tools(request, context, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
     result.learning = lesson_of(
         config,
@@ -314,7 +318,8 @@ def load_context(request: TurnRequest) -> TurnContext:
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return TurnContext(config, history, previous, mark, tools)
+    short = summarised(history) if config.summarise_exchanges else ()
+    return TurnContext(config, history, previous, mark, tools, short)
 
 
 def _tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
@@ -389,7 +394,7 @@ async def _choose_tools(
 
 async def _use_tools(
     request: TurnRequest,
-    config: EffectiveConfig,
+    context: TurnContext,
     toolbox: Toolbox,
     messages: Sequence[PromptMessage],
     call_model: Callable[..., Awaitable[Reply]],
@@ -403,7 +408,7 @@ async def _use_tools(
     loop = ToolLoop(
         conversation_id=request.conversation_id,
         turn_id=request.turn_id,
-        config=config,
+        config=context.config,
         toolbox=toolbox,
         system=messages[0],
         question=messages[-1],
@@ -413,6 +418,7 @@ async def _use_tools(
         answer=answer,
         is_first=request.is_first and not request.is_resumed,
         given=messages[1:-1] if request.given is not None else (),
+        summary=next(iter(context.summarised), None),
     )
     reason = await loop.run()
     trace.step(
