@@ -65,6 +65,7 @@ SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "match_threshold",
             "extractive_passages",
             "context_exchanges",
+            "summarise_exchanges",
             "rewrite_follow_ups",
         ),
     ),

@@ -33,6 +33,7 @@ class EffectiveConfig:
     temperature: float
     max_answer_tokens: int
     context_exchanges: int
+    summarise_exchanges: bool
     rewrite_follow_ups: bool
     match_count: int
     match_threshold: float

@@ -109,6 +109,14 @@ class RuntimeSettings(models.Model):
         least=0,
         most=50,
     )
+    summarise_exchanges = models.BooleanField(
+        _("résumé des échanges"),
+        default=False,
+        help_text=_(
+            "Donner au modèle de langage un résumé des échanges de contexte au lieu de leur texte. Il l’écrit après "
+            "chaque réponse, quand les échanges sont longs : un appel de plus."
+        ),
+    )
     rewrite_follow_ups = models.BooleanField(
         _("reformulation des suites"),
         default=True,

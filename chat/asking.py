@@ -8,7 +8,7 @@ from django.conf import settings
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.afterwards import settle
+from chat.afterwards import settle, write_summary
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
@@ -37,6 +37,7 @@ async def _run(request: TurnRequest) -> TurnResult:
         result = await run_turn(request, _ignore)
         await settle(request, result)
         await write_title(request, result)
+        await write_summary(request, result)
         return result
     finally:
         if (model := language_model()) is not None:

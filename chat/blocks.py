@@ -145,6 +145,14 @@ def pruned(messages: Sequence[ThreadMessage], limit: int) -> list[ThreadMessage]
     return [message for block in kept for message in block]
 
 
+def after_turn(
+    messages: tuple[ThreadMessage, ...], turn_id: uuid.UUID | None
+) -> tuple[ThreadMessage, ...]:
+    """What stands after a turn's last message; everything where the turn is not among these messages."""
+    ends = [position for position, each in enumerate(messages, 1) if each.turn_id == turn_id]
+    return messages[ends[-1] :] if ends else messages
+
+
 def fitting_history(
     messages: Sequence[ThreadMessage], *, exchanges: int, limit: int
 ) -> list[ThreadMessage]:

@@ -53,6 +53,7 @@ STEPS: dict[str, Words] = {
     "error": gettext_lazy("Erreur"),
     "learn": gettext_lazy("Apprentissage"),
     "save": gettext_lazy("Enregistrement"),
+    "summary": gettext_lazy("Résumé des échanges"),
 }
 
 #: What came out of a step. Steps that are absent name something (a model) as their outcome.
@@ -173,7 +174,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         )
     },
     "prompt": {
-        "built": gettext_lazy("Consigne, échanges précédents, passages et question réunis.")
+        "built": gettext_lazy("Consigne, échanges précédents, passages et question réunis."),
+        "summarised": gettext_lazy(
+            "Consigne, résumé des échanges précédents, passages et question réunis."
+        ),
     },
     "tool_loop": {
         "answered": gettext_lazy("Le modèle a répondu sans demander d’autre outil."),
@@ -184,6 +188,14 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "title": {
         "written": gettext_lazy("Écrit par le modèle."),
         "kept": gettext_lazy("Le modèle n’en a pas donné : le début de la question est gardé."),
+    },
+    "summary": {
+        "written": gettext_lazy(
+            "Après la réponse, le modèle a résumé les échanges pour la question suivante."
+        ),
+        "failed": gettext_lazy(
+            "Le modèle n’a pas donné de résumé à temps : la question suivante aura les échanges mêmes."
+        ),
     },
     "learn": {
         "kept": gettext_lazy("La question et sa réponse sont proposées à la mémoire."),

@@ -314,6 +314,26 @@ class Message(models.Model):
         return MessageType.RESPONSE
 
 
+class ThreadSummary(models.Model):
+    """What was said up to the end of a turn, on its branch, in short (`chat.summaries`)."""
+
+    turn = models.OneToOneField(
+        Turn,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="summary",
+        verbose_name=_("tour"),
+    )
+    text = models.TextField(_("texte"))
+
+    class Meta:
+        verbose_name = _("résumé")
+        verbose_name_plural = _("résumés")
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+
 class ToolRound(models.Model):
     """One round as it was planned, before any of its tools ran: a crash and a replay are the same operation."""
 

@@ -66,9 +66,7 @@ def build_prompt(
     system = f"{config.system_prompt.strip()}\n\n{rules}" if config.system_prompt else rules
     messages = [PromptMessage("system", system)]
     for exchange in history:
-        owner = exchange.conversation_id
-        messages.append(PromptMessage("user", exchange.question, conversation_id=owner))
-        messages.append(PromptMessage("assistant", exchange.answer, conversation_id=owner))
+        messages += exchange.as_prompt()
     context = "\n\n".join(
         format_passage(passage, number) for number, passage in enumerate(passages, start=1)
     )

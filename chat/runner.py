@@ -22,7 +22,7 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
-from chat.afterwards import settle
+from chat.afterwards import settle, write_summary
 from chat.client_threads import given_context
 from chat.event_log import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.exceptions import ServerStoppingError, TurnTakenOverError
@@ -346,6 +346,7 @@ class Runner:
                 await settle(request, result)
             if not self._stopping.is_set():
                 await write_title(request, result)
+                await write_summary(request, result)
         except Exception:  # the edge of a turn: nothing awaits this task
             logger.exception("nothing was kept of the turn round_id=%s", request.turn_id)
 

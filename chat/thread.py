@@ -52,11 +52,19 @@ TITLE_CHARACTERS = 50
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer, with the conversation that both belong to."""
+    """A question and its answer, with the conversation that both belong to, and their turn where they are stored."""
 
     conversation_id: uuid.UUID
     question: str
     answer: str
+    turn_id: uuid.UUID | None = None
+
+    def as_prompt(self) -> list[PromptMessage]:
+        owner = self.conversation_id
+        return [
+            PromptMessage("user", self.question, conversation_id=owner),
+            PromptMessage("assistant", self.answer, conversation_id=owner),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,8 +378,9 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
             conversation_id=pair[Role.USER].conversation_id,
             question=pair[Role.USER].content,
             answer=pair[Role.ASSISTANT].content,
+            turn_id=turn_id,
         )
-        for pair in by_turn.values()
+        for turn_id, pair in by_turn.items()
         if len(pair) == 2
     ]
 

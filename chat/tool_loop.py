@@ -20,7 +20,14 @@ from django.utils.translation import gettext as _
 from agents.bridges import in_database
 from agents.effective import EffectiveConfig
 from agents.llm.base import PromptMessage, Reply, RequestedCall
-from chat.blocks import MAX_CALL_ID, ThreadMessage, fitting_history, parsed_object, pruned
+from chat.blocks import (
+    MAX_CALL_ID,
+    ThreadMessage,
+    after_turn,
+    fitting_history,
+    parsed_object,
+    pruned,
+)
 from chat.exceptions import ThreadConflictError
 from chat.models import Approval, ExecutionState, Role, StopReason
 from chat.protocol import Delta, Event, Tool, ToolStatus
@@ -38,7 +45,7 @@ from chat.rounds import (
     start_call,
     turn_blocks,
 )
-from chat.thread import Answer, Thread, check_isolation
+from chat.thread import Answer, Exchange, Thread, check_isolation
 from chat.toolbox import Toolbox
 from chat.tracing import log_batch, log_model_call, log_tool_calls
 from tools_registry.execution import ToolCall, ToolResult, execute_calls
@@ -69,6 +76,8 @@ class ToolLoop:
     is_first: bool = False
     #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
     given: Sequence[PromptMessage] = ()
+    #: What stands in the place of the thread up to the end of its turn (`chat.summaries`).
+    summary: Exchange | None = None
     results: int = 0
     _functions: tuple[Mapping[str, Any], ...] = field(init=False)
 
@@ -165,16 +174,22 @@ class ToolLoop:
             if not (message.role is Role.USER and message.turn_id == self.turn_id)
         ]
         own = pruned(own, self.config.context_messages - 1)
+        earlier, summary = thread.messages[:start], self.summary
+        if summary is not None:
+            self.answer.had_tool_results |= any(each.role is Role.TOOL for each in earlier)
+            earlier = after_turn(earlier, summary.turn_id)
+        told = [] if summary is None else summary.as_prompt()
         history = fitting_history(
-            thread.messages[:start],
+            earlier,
             exchanges=self.config.context_exchanges,
-            limit=self.config.context_messages - 1 - len(own),
+            limit=self.config.context_messages - 1 - len(own) - len(told),
         )
-        self.answer.had_history |= bool(history or self.given)
+        self.answer.had_history |= bool(history or self.given or told)
         self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
         return [
             self.system,
             *self.given,
+            *told,
             *(message.as_prompt() for message in history),
             self.question,
             *(message.as_prompt() for message in own),

@@ -54,6 +54,7 @@ from chat.rendering import render_answer
 from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
 from chat.standalone import StandaloneQuestion, standalone_question
+from chat.summaries import summarised
 from chat.thread import (
     Answer,
     Exchange,
@@ -95,14 +96,15 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a turn starts from: its settings, the finished exchanges that the prompt gets, the question before this
-    one, where the memory stands (`None`: empty or switched off), and what tools are chosen from (`None`: there are
-    none)."""
+    one, where the memory stands (`None`: empty or switched off), what tools are chosen from (`None`: there are none), and
+    the exchanges with a summary in the place of the old ones (empty: there is none, or staff want none)."""
 
     config: EffectiveConfig
     history: list[Exchange]
     previous: str
     mark: MemoryMark | None
     tools: ToolGround | None
+    summarised: Sequence[Exchange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,16 +349,18 @@ async def _write_answer(
 ) -> None:
     """Prompt and generation, in the tool loop where tools are offered. Raises `IsolationError`."""
     config, answer, trace = context.config, result.answer, result.trace
-    check_isolation(context.history, request.conversation_id)
+    told = context.summarised or context.history
+    check_isolation(told, request.conversation_id)
     messages = build_prompt(
         config=config,
-        history=context.history,
+        history=told,
         passages=passages,
         question=request.question,
         conversation_id=request.conversation_id,
         has_tools=toolbox is not None,
     )
-    trace.step("prompt", "built", detail=f"{len(messages)} messages, {len(passages)} passages")
+    outcome = "summarised" if context.summarised else "built"
+    trace.step("prompt", outcome, detail=f"{len(messages)} messages, {len(passages)} passages")
 
     answer.sources = [source.as_json() for source in number_sources(passages)]
     await emit(Sources(answer.sources))
@@ -366,7 +370,7 @@ async def _write_answer(
     else:
         if config.tool_mode != ToolMode.DIRECT and not request.is_resumed:
             result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
-        await _use_tools(request, config, toolbox, messages, call_model, answer, trace, emit)
+        await _use_tools(request, context, toolbox, messages, call_model, answer, trace, emit)
     trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
 
 
@@ -384,7 +388,8 @@ def load_context(request: TurnRequest) -> TurnContext:
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
-    return TurnContext(config, history, previous, mark, tools)
+    short = summarised(history) if config.summarise_exchanges else ()
+    return TurnContext(config, history, previous, mark, tools, short)
 
 
 def _tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
@@ -459,7 +464,7 @@ async def _choose_tools(
 
 async def _use_tools(
     request: TurnRequest,
-    config: EffectiveConfig,
+    context: TurnContext,
     toolbox: Toolbox,
     messages: Sequence[PromptMessage],
     call_model: Callable[..., Awaitable[Reply]],
@@ -473,7 +478,7 @@ async def _use_tools(
     loop = ToolLoop(
         conversation_id=request.conversation_id,
         turn_id=request.turn_id,
-        config=config,
+        config=context.config,
         toolbox=toolbox,
         system=messages[0],
         question=messages[-1],
@@ -483,6 +488,7 @@ async def _use_tools(
         answer=answer,
         is_first=request.is_first and not request.is_resumed,
         given=messages[1:-1] if request.given is not None else (),
+        summary=next(iter(context.summarised), None),
     )
     reason = await loop.run()
     trace.step(

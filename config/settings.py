@@ -409,6 +409,8 @@ AFTERWARDS_DELAY_SECONDS = 1.0
 TITLE_TIMEOUT_SECONDS = 20.0
 #: A follow-up waits this long for its rewriting; then it is searched as it stands.
 REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
+#: How long a model may take to summarise a conversation, after an answer; the next prompt gets raw exchanges else.
+SUMMARY_TIMEOUT_SECONDS = env.float("SUMMARY_TIMEOUT_SECONDS", default=20.0)
 #: How long an open socket may go on asking before its rights are looked at again.
 RIGHTS_CHECK_SECONDS = 10.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
