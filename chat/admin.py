@@ -86,11 +86,12 @@ class ConversationAdmin(PrivateAdmin):
     )
     list_filter_submit = True
     list_select_related = ("deployment", "user", "api_key")
-    search_fields = ("title",)
+    search_fields = ("title", "phase", "project")
     ordering = ("-updated_at",)
     readonly_fields = ("deployment_link", "asker", "channel")
     fieldsets = (
         (None, {"fields": ("deployment_link", "asker", "channel", "created_at", "updated_at")}),
+        (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:

@@ -73,6 +73,7 @@ from chat.protocol import (
     valid_event_id,
     valid_question,
     valid_replaced,
+    valid_scope,
     valid_uuid,
 )
 from chat.rate_limits import address_of, limit_asking, limit_opening
@@ -173,6 +174,8 @@ class ConversationViewSet(
             request.session,
             deployment,
             is_temporary=form.validated_data["temporary"],
+            phase=form.validated_data["phase"],
+            project=form.validated_data["project"],
         )
         return Response(self.get_serializer(conversation).data, status=status.HTTP_201_CREATED)
 
@@ -474,13 +477,22 @@ def _conversation(
 ) -> Conversation:
     user = request.user
     _limit(request)
+    scope = {name: valid_scope(name, data.get(name)) for name in ("phase", "project")}
     if data.get("conversationId"):
         conversation_id = valid_uuid("conversationId", data["conversationId"])
-        return owned_conversation(user, request.session, conversation_id)
+        found = owned_conversation(user, request.session, conversation_id)
+        if any(said and said != getattr(found, name) for name, said in scope.items()):
+            raise InvalidMessageError("the conversation has another phase or project")
+        return found
     deployment = open_deployment(user, str(data.get("deployment") or ""))
     # The same message sent again finds the conversation that it opened the first time.
     return start_conversation(
-        user, request.session, deployment, client_message_id=client_message_id
+        user,
+        request.session,
+        deployment,
+        client_message_id=client_message_id,
+        phase=scope["phase"],
+        project=scope["project"],
     )
 
 

@@ -79,6 +79,8 @@ def _request(
             question=question,
             language=settings.LANGUAGE_CODE,
             conversation_id=conversation_id,
+            phase=found.phase if found else "",
+            project=found.project if found else "",
         )
     conversation = found or Conversation.objects.create(deployment=deployment)
     claimed = claim_turn(
@@ -94,6 +96,8 @@ def _request(
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
+        phase=conversation.phase,
+        project=conversation.project,
         is_first=claimed.is_first,
     )
 

@@ -17,6 +17,7 @@ from faqs.recall import (
     Lookup,
     MemoryMark,
     RecalledAnswer,
+    Scope,
     is_indexed,
     is_known_empty,
     memory_threshold,
@@ -44,6 +45,7 @@ async def recall_answer(
     trace: Trace,
     *,
     writes: bool,
+    scope: Scope | None = None,
 ) -> RecalledAnswer | None:
     """The memory guard: a validated answer to this question, or none."""
     threshold = memory_threshold(config, model=recipe.model)
@@ -60,6 +62,7 @@ async def recall_answer(
         max_age_days=config.memory_max_age_days,
         auto_prune=config.memory_auto_prune,
         writes=writes and not config.shadow_mode,
+        scope=scope,
     )
     indexed = None
     if is_indexed(mark, recipe):
@@ -95,6 +98,7 @@ def lesson_of(
     language: str,
     had_context: bool,
     turn_id: uuid.UUID | None,
+    scope: Scope | None = None,
 ) -> Learning | None:
     """The answer as a lesson for the memory, or the reason why it is none in the trace."""
     lesson = Lesson(
@@ -110,6 +114,7 @@ def lesson_of(
         is_follow_up=asked.is_follow_up or bool(follow_up_rule(question)),
         had_context=had_context or answer.had_history,
         source_turn=turn_id,
+        scope=scope,
         used_tools=bool(answer.rounds) or answer.is_personal or answer.had_tool_results,
     )
     reason = reason_not_to_learn(lesson, config.memory_learning)

@@ -26,6 +26,9 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.models import Deployment
 
+#: The longest name of a phase or of a project.
+SCOPE_CHARACTERS = 80
+
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def owned_by(self, *, user_id: int | None, visitor: uuid.UUID | None) -> Self:
@@ -77,6 +80,13 @@ class Conversation(models.Model):
     #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.client_threads`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
+    #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
+    phase = models.CharField(
+        _("phase"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default=""
+    )
+    project = models.CharField(
+        _("projet"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default=""
+    )
     #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
     version = models.PositiveIntegerField(default=0, editable=False)
     #: The last turn of the branch that is shown and continued; absent where there is one line only. No foreign key: the

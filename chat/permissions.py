@@ -157,11 +157,13 @@ def start_conversation(
     *,
     client_message_id: str | None = None,
     is_temporary: bool = False,
+    phase: str = "",
+    project: str = "",
 ) -> Conversation:
     """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
     visitor = None if user.is_authenticated else visitor_of(session)
     owner: dict[str, Any] = {"user_id": user.pk} if visitor is None else {"visitor": visitor}
-    owner["is_temporary"] = is_temporary
+    owner |= {"is_temporary": is_temporary, "phase": phase, "project": project}
     if client_message_id is None:
         return Conversation.objects.create(deployment=deployment, **owner)
     natural_key = f"{visitor or user.pk}/{deployment.pk}/{client_message_id}"

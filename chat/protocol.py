@@ -29,6 +29,7 @@ from django.utils.translation import gettext as _
 
 from agents.exceptions import ApplicationError
 from chat.exceptions import InvalidMessageError
+from chat.models import SCOPE_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,18 @@ def valid_client_message_id(value: Any) -> str:
 
 def valid_replaced(value: Any) -> uuid.UUID | None:
     return None if value in (None, "") else valid_uuid("replaces", value)
+
+
+def valid_scope(field: str, value: Any) -> str:
+    """A phase or a project as a conversation may name it; empty where it names none."""
+    name = "" if value is None else value
+    if not isinstance(name, str) or len(name.strip()) > SCOPE_CHARACTERS or "\0" in name:
+        raise InvalidMessageError(
+            f"{field} is not a name",
+            public_message=_("« %(field)s » doit être un texte d’au plus %(limit)d caractères.")
+            % {"field": field, "limit": SCOPE_CHARACTERS},
+        )
+    return name.strip()
 
 
 def valid_uuid(field: str, value: Any) -> uuid.UUID:

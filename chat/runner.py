@@ -389,6 +389,8 @@ def _claim(
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
+        phase=conversation.phase,
+        project=conversation.project,
         is_first=claimed.is_first,
         given=given_context(conversation),
     )
@@ -500,6 +502,8 @@ def _again(
         turn_id=claimed.turn_id,
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
+        phase=conversation.phase,
+        project=conversation.project,
         given=given_context(conversation),
         run=claimed.run,
     )

@@ -17,6 +17,7 @@ from rest_framework import serializers
 from agents.llm.base import RequestedCall
 from chat.blocks import ThreadMessage
 from chat.models import (
+    SCOPE_CHARACTERS,
     Conversation,
     Feedback,
     FeedbackReason,
@@ -35,14 +36,29 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
 
     class Meta:
         model = Conversation
-        fields = ("id", "title", "deployment", "temporary", "created_at", "updated_at")
-        read_only_fields = ("id", "deployment", "created_at", "updated_at")
+        fields = (
+            "id",
+            "title",
+            "deployment",
+            "temporary",
+            "phase",
+            "project",
+            "created_at",
+            "updated_at",
+        )
+        read_only_fields = ("id", "deployment", "phase", "project", "created_at", "updated_at")
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
 
 class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(required=False, allow_blank=True, default="")
     temporary = serializers.BooleanField(required=False, default=False)
+    phase = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
+    )
+    project = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
+    )
 
 
 class ShownVersionSerializer(serializers.Serializer[Any]):

@@ -66,6 +66,7 @@ from chat.thread import (
 from chat.tool_loop import ToolLoop, awaiting
 from chat.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from chat.tracing import Trace, log_turn
+from faqs.learning import scope_of
 from faqs.recall import MemoryMark, recall_learned, stored_mark
 from faqs.unanswered import Unanswered, unanswered_reason
 from knowledge.calibrated import load_calibrations
@@ -122,6 +123,9 @@ class TurnRequest:
     turn_id: uuid.UUID | None = None
     conversation_id: uuid.UUID | None = None
     user_id: int | None = None
+    #: Of the conversation, where it names them: the memory's scope.
+    phase: str = ""
+    project: str = ""
     is_first: bool = False
     is_resumed: bool = False
     context: TurnContext | None = None
@@ -177,6 +181,11 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     model = embedder()
     vector = await _embed(model, asked.text, trace)
 
+    scope = scope_of(
+        phase=request.phase,
+        project=request.project,
+        deployment_slug=context.config.deployment_slug,
+    )
     if not request.is_resumed:
         recalled = await recall_answer(
             context.config,
@@ -186,6 +195,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             model.recipe,
             trace,
             writes=request.turn_id is not None,
+            scope=scope,
         )
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
@@ -243,6 +253,7 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         language=request.language,
         had_context=bool(history),
         turn_id=request.turn_id,
+        scope=scope,
     )
 
 

@@ -32,7 +32,7 @@ from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import mark_pending, schedule_indexing
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, find_entry, project_of, report_pair, write_entry
-from faqs.memory.keys import normalised_question, recipe_key
+from faqs.memory.keys import Scope, normalised_question, recipe_key
 from faqs.memory.origins import origins_of, stale_entries
 from faqs.memory.personal_data import personal_data
 from faqs.models import (
@@ -65,6 +65,7 @@ NOT_LEARNED: dict[str, str | Promise] = {
     "tool": gettext_lazy("la réponse vient d’un outil"),
     "personal_data": gettext_lazy("données personnelles"),
     "source_changed": gettext_lazy("une source a changé, ou ne peut pas être suivie"),
+    "other_scope": gettext_lazy("une autre phase ou un autre projet a la même clé"),
     "set_aside": gettext_lazy("l’équipe a écarté la réponse à cette question"),
 }
 
@@ -109,6 +110,8 @@ class Lesson:
     had_context: bool = False
     used_tools: bool = False
     source_turn: uuid.UUID | None = None
+    #: Of a conversation with a phase or a project.
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,12 @@ class Learned:
     outcome: Outcome
     reason: str = ""
     entry_id: int | None = None
+
+
+def scope_of(*, phase: str, project: str, deployment_slug: str) -> Scope | None:
+    """The scope of a conversation; `None` where it names nothing but what applies to all. Pure."""
+    scope = Scope(phase or PHASE, project or deployment_slug)
+    return None if scope == Scope(PHASE, deployment_slug) else scope
 
 
 def reason_not_to_learn(lesson: Lesson, mode: str) -> str:
@@ -161,6 +170,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         return Learned("refused", "source_changed")
     deployment = Deployment.objects.get(pk=lesson.deployment_id)
     waiting = _why_to_review(lesson, mode)
+    scope = lesson.scope or Scope(PHASE, project_of(deployment))
     draft = Draft(
         deployment_id=deployment.pk,
         audience=current_audience(deployment),
@@ -168,8 +178,9 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         answer=lesson.answer,
         vector=lesson.vector,
         recipe=lesson.recipe,
-        phase=PHASE,
-        project=project_of(deployment),
+        phase=scope.phase,
+        project=scope.project,
+        is_scoped=lesson.scope is not None,
         status=EntryStatus.TO_REVIEW if waiting else EntryStatus.VALID,
         status_reason=waiting,
         language=lesson.language,
@@ -183,6 +194,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
     if existing is not None:
         if existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists():
             return Learned("refused", "set_aside", existing.pk)
+        if not _is_same_scope(existing, scope):
+            return Learned("refused", "other_scope", existing.pk)
         if _still_answers(existing, lesson.recipe, max_age_days):
             return Learned("known", entry_id=existing.pk)
     entry = write_entry(draft)
@@ -217,6 +230,12 @@ def _why_to_review(lesson: Lesson, mode: str) -> str:
     if not _CITATION.search(lesson.answer):
         return StatusReason.UNSOURCED
     return StatusReason.IN_CONTEXT if lesson.had_context else ""
+
+
+def _is_same_scope(entry: CachedResponse, scope: Scope) -> bool:
+    """A key joins phase, project and question without a mark between them: two scopes may have one."""
+    found = (entry.metadata.get("phase"), entry.metadata.get("project"))
+    return found == (scope.phase, scope.project)
 
 
 def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> bool:

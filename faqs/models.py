@@ -115,6 +115,9 @@ class CachedResponse(models.Model):
         help_text=_("Passé ce jour, la réponse n’est plus donnée et revient à la relecture."),
     )
 
+    #: Learned in a conversation with a phase or a project (in the metadata): it answers in the same only.
+    is_scoped = models.BooleanField(default=False, db_default=False, editable=False)
+
     # Where it comes from.
     sources = models.JSONField(_("sources"), default=list, blank=True, editable=False)
     source_turn = models.UUIDField(null=True, blank=True, editable=False)

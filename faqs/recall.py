@@ -34,6 +34,7 @@ from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import prune_expired, set_status
+from faqs.memory.keys import Scope as Scope
 from faqs.memory.keys import may_answer, question_hash
 from faqs.memory.keys import normalised_question as normalised_question
 from faqs.memory.large import indexed_neighbours
@@ -62,6 +63,7 @@ REFUSALS: dict[str, str | Promise] = {
     "below_threshold": gettext_lazy("similarité sous le seuil"),
     "second_key": gettext_lazy("les deux questions diffèrent"),
     "audience": gettext_lazy("apprise pour un autre public"),
+    "scope": gettext_lazy("apprise dans une autre phase ou un autre projet"),
     "expired": gettext_lazy("trop ancienne"),
     "changed": gettext_lazy("modifiée à l’instant"),
     "not_valid": gettext_lazy("plus valide"),
@@ -86,6 +88,8 @@ class Lookup:
     max_age_days: int
     auto_prune: bool = True
     writes: bool = True
+    #: Of a conversation with a phase or a project: only what was learned in the same may answer.
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,8 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
     asked = lookup.question
     if not may_answer(held.audience, audience):
         return _refused(held, score, "audience")
+    if not _in_scope(held, lookup.scope):
+        return _refused(held, score, "scope")
     if held.confirmed_at < _oldest(lookup):
         return _refused(held, score, "expired")
     if held.review_on is not None and held.review_on < timezone.localdate():
@@ -230,6 +236,15 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         text=text,
         sources=json.loads(sources) if isinstance(sources, str) else sources,
     )
+
+
+def _in_scope(held: Held, scope: Scope | None) -> bool:
+    if scope is None:
+        return not held.is_scoped
+    # Compared as two texts: joined, as in the key, other pairs look the same.
+    rows = CachedResponse.objects.filter(pk=held.pk, version=held.version)
+    said = rows.values_list("metadata", flat=True).first() or {}
+    return (said.get("phase"), said.get("project")) == (scope.phase, scope.project)
 
 
 def _oldest(lookup: Lookup) -> float:

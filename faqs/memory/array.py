@@ -47,6 +47,7 @@ _COLUMNS = (
     "created_at",
     "confirmed_at",
     "review_on",
+    "is_scoped",
     "embedding",
 )
 _EMBEDDING = _COLUMNS.index("embedding")
@@ -96,6 +97,7 @@ class Held(NamedTuple):
     confirmed_at: float
     review_on: date | None
     wrong: frozenset[str]
+    is_scoped: bool = False
 
 
 def memory_mark(deployment: Deployment) -> MemoryMark | None:
@@ -266,9 +268,10 @@ def _is_servable(row: tuple[Any, ...], key: str) -> bool:
 
 
 def _held(row: tuple[Any, ...], wrong: frozenset[str]) -> Held:
-    pk, version, _status, _recipe, question, audience, created_at, confirmed_at, review_on, _ = row
-    key = entry_key(pk, created_at)
-    return Held(pk, key, version, question, audience, confirmed_at.timestamp(), review_on, wrong)
+    pk, version, _status, _recipe, question, audience, created_at, confirmed_at, *rest = row
+    review_on, is_scoped, _embedding = rest
+    key, confirmed = entry_key(pk, created_at), confirmed_at.timestamp()
+    return Held(pk, key, version, question, audience, confirmed, review_on, wrong, is_scoped)
 
 
 def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:

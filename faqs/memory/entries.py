@@ -62,6 +62,8 @@ class Draft:
     source_turn: uuid.UUID | None = None
     created_at: datetime | None = None
     usage_count: int | None = None
+    #: Learned in a conversation with a phase or a project: it answers in such ones only.
+    is_scoped: bool = False
 
     @property
     def key_hash(self) -> str:
@@ -110,7 +112,7 @@ def write_entry(draft: Draft) -> CachedResponse:
         entry.embedding = draft.vector.astype("<f4").tobytes()
         entry.embedding_model, entry.recipe_key = draft.recipe.model, recipe_key(draft.recipe)
         entry.created_at = entry.confirmed_at = draft.created_at or now
-        entry.language = draft.language
+        entry.language, entry.is_scoped = draft.language, draft.is_scoped
         entry.status, entry.status_reason = draft.status, draft.status_reason
         entry.status_note, entry.review_on = "", None
         entry.sources, entry.source_turn = list(draft.sources), draft.source_turn

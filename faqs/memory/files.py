@@ -107,6 +107,7 @@ def _exported(entry: CachedResponse) -> tuple[Any, ...]:
         "recipe": entry.recipe_key,
         "language": entry.language,
         "sources": entry.sources,
+        "is_scoped": entry.is_scoped,
     }
     vector = array("f", np.frombuffer(entry.embedding, dtype="<f4").tolist())
     return (
@@ -240,6 +241,7 @@ def _import_row(
         origins=origins or [],
         created_at=row.created_at,
         usage_count=row.usage_count,
+        is_scoped=row.ours.get("is_scoped") is True,
     )
     existing = find_entry(draft)
     if existing is not None and existing.created_at >= row.created_at:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from agents.models import Audience
@@ -15,6 +16,18 @@ from knowledge.embeddings.base import Recipe
 
 _CLOSING = " ?!.…\u00a0\u202f"
 _GROUPS = f"{Audience.GROUPS.value}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The phase and the project (seed 000, section 3) of a conversation that names them.
+
+    What is learned there answers in conversations of the same two only, and nothing else answers there. It sorts
+    answers; it is no wall: who may ask what is the audience's.
+    """
+
+    phase: str
+    project: str
 
 
 def normalised_question(question: str) -> str:
