@@ -118,6 +118,8 @@ def backend_client(base_url: str) -> Client:
             if chunk.text:
                 _arrived(times)
 
+    # Its connections are closed with the event loop that opened them.
+    run.aclose = model.aclose  # type: ignore[attr-defined]
     return run
 
 
@@ -137,6 +139,8 @@ async def measure(*, client: str, base_url: str, streams: int, tokens: int) -> F
     begun, cpu = time.perf_counter(), time.process_time()
     outcomes = await asyncio.gather(*map(run, times), return_exceptions=True)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    if (aclose := getattr(run, "aclose", None)) is not None:
+        await aclose()
     failed = sum(isinstance(outcome, BaseException) for outcome in outcomes)
     whole = [t for t, o in zip(times, outcomes, strict=True) if o is None and t.pieces]
     if not whole:

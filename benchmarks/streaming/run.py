@@ -44,6 +44,8 @@ DOCUMENT = """# Bibliothèque
 Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
 """
 START_SECONDS = 60
+#: Longer than `AFTERWARDS_DELAY_SECONDS`, after which a turn's lesson is kept.
+SETTLED_SECONDS = 2.0
 
 
 _HIGH_LIMITS = """
@@ -129,6 +131,7 @@ def new_conversation(port: int) -> tuple[str, str]:
 
 async def measure_site(port: int, streams: int, process: psutil.Process) -> dict[str, Any]:
     """Ask on every socket at the same time; seconds, first tokens and processor time of the web process."""
+    await _settled(process)
     owners = [await asyncio.to_thread(new_conversation, port) for _ in range(streams)]
     sockets = [await LeanSocket.open(port, *owner) for owner in owners]
     times = [StreamTimes() for _ in sockets]
@@ -150,6 +153,17 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
         "cpu_us_per_token": round(1e6 * cpu / max(tokens, 1), 1),
         "frames_per_stream": round(sum(t.pieces for t in times) / streams, 1),
     }
+
+
+async def _settled(process: psutil.Process) -> None:
+    """Wait until the turns before are kept (`chat.afterwards`): each burst meets a process that is not working off another."""
+    limit = time.monotonic() + START_SECONDS
+    while time.monotonic() < limit:
+        before = sum(process.cpu_times()[:2])
+        await asyncio.sleep(SETTLED_SECONDS)
+        if sum(process.cpu_times()[:2]) - before < 0.05 * SETTLED_SECONDS:
+            return
+    raise TimeoutError("The site did not come to rest.")
 
 
 class LeanSocket:
