@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 Body = Mapping[str, Any]
 Respond = Callable[[Body], "ModelReply"]
@@ -116,10 +116,46 @@ def cited_answer(body: Body) -> ModelReply:
     return ModelReply(tokens=tokenised(f"D’après les documents fournis [1], {excerpt}"))
 
 
-def constant_reply(*, tokens: int, interval: float = 0.0, delay: float = 0.0) -> Respond:
+def constant_reply(
+    *, tokens: int, interval: float = 0.0, delay: float = 0.0, stamped: bool = False
+) -> Respond:
     """The same number of tokens at the same pace for every call: what a benchmark wants."""
-    reply = ModelReply(tokens=[" réponse"] * tokens, interval=interval, delay=delay)
+    words = StampedTokens(tokens) if stamped else [" réponse"] * tokens
+    reply = ModelReply(tokens=words, interval=interval, delay=delay)
     return lambda _body: reply
+
+
+_LETTERS = "abcdefghij"
+_TO_LETTERS = str.maketrans("0123456789", _LETTERS)
+_TO_DIGITS = str.maketrans(_LETTERS, "0123456789")
+
+
+def sent_at(word: str) -> int:
+    """When a stamped token was sent, in nanoseconds of the machine's monotonic clock."""
+    return int(word.translate(_TO_DIGITS))
+
+
+class StampedTokens(Sequence[str]):
+    """Words that say when they were sent (`sent_at`), in letters: a text of numbers is treated as no answer is."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(self._count)[index]]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return " " + str(time.monotonic_ns()).translate(_TO_LETTERS)
 
 
 # What the real server refuses
@@ -677,9 +713,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=0, help="0: an answer from the passages")
     parser.add_argument("--interval-ms", type=float, default=10.0)
     parser.add_argument("--delay-ms", type=float, default=0.0)
+    parser.add_argument("--stamped", action="store_true", help="each token is when it was sent")
     options = parser.parse_args(arguments)
     interval, delay = options.interval_ms / 1000, options.delay_ms / 1000
-    constant = constant_reply(tokens=options.tokens, interval=interval, delay=delay)
+    constant = constant_reply(
+        tokens=options.tokens, interval=interval, delay=delay, stamped=options.stamped
+    )
 
     def paced_answer(body: Body) -> ModelReply:
         tokens = cited_answer(body).tokens

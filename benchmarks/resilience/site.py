@@ -30,6 +30,19 @@ DOCUMENT = """# Bibliothèque
 
 Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
 """
+#: Three commands in one process: each start of Django costs seconds.
+PREPARE = """
+import sys
+
+import django
+
+django.setup()
+from django.core.management import call_command
+
+call_command("migrate", verbosity=0)
+call_command("create_agent", sys.argv[1])
+call_command("add_documents", *sys.argv[1:])
+"""
 START_SECONDS = 240.0
 
 
@@ -134,10 +147,7 @@ class Site:
             document = folder / "bibliotheque.md"
             document.write_text(DOCUMENT)
             # Indexed without a model: the model server counts turns only.
-            quiet = {"OPENAI_BASE_URL": ""}
-            self.manage("migrate", "-v0")
-            self.manage("create_agent", AGENT, **quiet)
-            self.manage("add_documents", AGENT, str(document), **quiet)
+            self._run("-c", PREPARE, AGENT, str(document), OPENAI_BASE_URL="")
             for number in range(self._count):
                 process = WebProcess(self.environment, folder / f"web-{number}.log")
                 self._stack.callback(process.kill)
@@ -183,8 +193,11 @@ class Site:
         return environment
 
     def manage(self, *words: str, **environment: str) -> str:
+        return self._run("manage.py", *words, **environment)
+
+    def _run(self, *words: str, **environment: str) -> str:
         done = subprocess.run(  # noqa: S603  # our own commands
-            [sys.executable, "manage.py", *words],
+            [sys.executable, *words],
             cwd=PROJECT,
             env={**self.environment, **environment},
             capture_output=True,

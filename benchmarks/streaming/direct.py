@@ -60,9 +60,9 @@ Client = Callable[[StreamTimes], Awaitable[None]]
 
 @contextmanager
 def model_server(*, tokens: int, interval_ms: float) -> Iterator[str]:
-    """Run the scripted model server in another process; its base URL."""
+    """Run the scripted model server in another process, each token saying when it was sent; its base URL."""
     command = [sys.executable, "-m", "tests.model_server", "--tokens", str(tokens)]
-    command += ["--interval-ms", str(interval_ms)]
+    command += ["--interval-ms", str(interval_ms), "--stamped"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
     try:
         assert process.stdout is not None

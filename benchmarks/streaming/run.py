@@ -34,6 +34,7 @@ from benchmarks.streaming.direct import (
     run_loop,
     socket_client,
 )
+from tests.model_server import sent_at
 
 PROJECT = Path(__file__).resolve().parents[2]
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"
@@ -78,7 +79,7 @@ def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
             ["shell", "-c", _HIGH_LIMITS],
         ):
             _manage(words, quiet)
-        port = _free_port()
+        port = free_port()
         process = subprocess.Popen(  # noqa: S603  # fixed command
             [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(port)],
             cwd=PROJECT,
@@ -86,7 +87,7 @@ def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
             stdout=subprocess.DEVNULL,
         )
         try:
-            _wait_until_up(port)
+            wait_until_up(port)
             yield port, psutil.Process(process.pid)
         finally:
             process.terminate()
@@ -98,14 +99,14 @@ def _manage(words: list[str], environment: dict[str, str]) -> None:
     subprocess.run(command, cwd=PROJECT, env=environment, check=True, capture_output=True)  # noqa: S603
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _wait_until_up(port: int) -> None:
+def wait_until_up(port: int) -> None:
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
         try:
@@ -136,21 +137,23 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
     sockets = [await LeanSocket.open(port, *owner) for owner in owners]
     times = [StreamTimes() for _ in sockets]
     before, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
-    texts = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
+    answers = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
     seconds = time.perf_counter() - before
     cpu = sum(process.cpu_times()[:2]) - cpu
     for opened in sockets:
         opened.close()
-    tokens = sum(len(text.split()) for text in texts)
+    lags = sorted(lag for answer in answers for lag in _lags_ms(answer))
+    tokens = len(lags)
     first = sorted(1000 * (t.first_token - before) for t in times if t.first_token)
     return {
         "streams": streams,
-        "failed": sum(not text for text in texts),
+        "failed": sum(not answer for answer in answers),
         "seconds": round(seconds, 3),
         "tokens": tokens,
         "tokens_per_second": round(tokens / seconds),
         "first_token_ms_median": round(first[len(first) // 2], 1) if first else None,
         "cpu_us_per_token": round(1e6 * cpu / max(tokens, 1), 1),
+        "lag_ms_p50_p99": [round(lags[int(tokens * q)], 1) for q in (0.5, 0.99)] if lags else None,
         "frames_per_stream": round(sum(t.pieces for t in times) / streams, 1),
     }
 
@@ -227,19 +230,26 @@ def _frames(data: bytes) -> tuple[list[bytes], bytes]:
     return frames, data[at:]
 
 
-async def _ask(opened: LeanSocket, times: StreamTimes) -> str:
-    """One question; the text that was streamed, or nothing where the turn failed."""
+async def _ask(opened: LeanSocket, times: StreamTimes) -> list[tuple[int, bytes]]:
+    """One question; the deltas of its answer, each with its arrival in ns, or none where the turn failed."""
     opened.send(json.dumps({"type": "ask", "message": QUESTION, "clientMessageId": "1"}))
-    deltas: list[bytes] = []
+    deltas: list[tuple[int, bytes]] = []
     while True:
         for frame in await opened.receive():
             if frame.startswith(b'{"type": "delta"'):
                 _arrived(times)
-                deltas.append(frame)
+                deltas.append((time.monotonic_ns(), frame))
             elif frame.startswith(b'{"type": "done"'):
-                return "".join(json.loads(delta)["text"] for delta in deltas)
+                return deltas
             elif frame.startswith(b'{"type": "error"'):
-                return ""
+                return []
+
+
+def _lags_ms(answer: list[tuple[int, bytes]]) -> Iterator[float]:
+    """From the moment at which the model server sent a token to the one at which its reader had it."""
+    for arrived, frame in answer:
+        for sent in json.loads(frame)["text"].split():
+            yield (arrived - sent_at(sent)) / 1e6
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
