@@ -60,6 +60,7 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks.thresholds.run
 	$(BIN)/python -m benchmarks.vectors.run
 	$(BIN)/python -m benchmarks.streaming.run
+	$(BIN)/python -m benchmarks.idle.run
 	$(BIN)/python -m benchmarks.memory.run
 	$(BIN)/python -m benchmarks.tools.run
 	$(BIN)/python -m benchmarks.rebuild.run

@@ -2,17 +2,19 @@
 
 import os
 import secrets
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.db import connections
 
 from agents.models import Agent, Deployment
-from chat.management.commands.serve import add_serving_arguments, run_server
+from chat.management.commands.serve import add_serving_arguments
 from faqs.indexing import sync_learned
 from faqs.learning import add_manual_faq
 from faqs.models import LearnedKind, LearnedResponse
@@ -28,11 +30,12 @@ GUARD_RAIL = (
     "ce qu’il fait, son administration, son exploitation.\n\n"
     "*I find nothing about this in Répondant’s guide. Ask me about the product.*"
 )
-WELCOME = "Posez une question sur Répondant, en français ou en anglais."
+WELCOME = """Posez une question sur Répondant, en français ou en anglais.
+Ask about Répondant, in French or in English."""
 SUGGESTIONS = """Qu’est-ce que Répondant ?
 Comment ajouter des documents ?
-Quels formats de fichiers sont acceptés ?
-How do I connect a language model?"""
+How do I connect a language model?
+How can I add the widget to my web site?"""
 
 #: What people type first. Each reply, and the words that it answers.
 COURTESIES = {
@@ -66,7 +69,19 @@ class Command(BaseCommand):
             index_guide(agent)
             add_courtesies(agent)
         self.stdout.write(credentials())
-        run_server(self, options)
+        serve_anew(options)
+
+
+def serve_anew(options: dict[str, Any]) -> NoReturn:
+    """Become `serve`: a process that has indexed keeps 24 MB that serving does not need (benchmarks/idle)."""
+    words = ["serve", "--host", options["host"], "--port", str(options["port"])]
+    if options["no_worker"]:
+        words.append("--no-worker")
+    connections.close_all()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *words]
+    os.execv(sys.executable, command)  # noqa: S606  # our own command
 
 
 def make_agent() -> Agent:

@@ -19,8 +19,21 @@ class Command(BaseCommand):
         add_serving_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Load what the first question would wait for, then serve."""
         require_migrations()
-        run_server(self, options)
+        host, port = options["host"], options["port"]
+        embedder().warm_up()
+        if (model := language_model()) is not None:
+            model.warm_up()
+        self.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
+        self.stdout.write("Stop with Ctrl+C.")
+        self.stdout.flush()
+        try:
+            serve(host=host, port=port, with_worker=not options["no_worker"])
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
+            ) from error
 
 
 def add_serving_arguments(parser: ArgumentParser) -> None:
@@ -35,20 +48,3 @@ def require_migrations() -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         raise CommandError("The database is not up to date. Run: manage.py migrate")
-
-
-def run_server(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Load what the first question would wait for, then serve."""
-    host, port = options["host"], options["port"]
-    embedder().warm_up()
-    if (model := language_model()) is not None:
-        model.warm_up()
-    command.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
-    command.stdout.write("Stop with Ctrl+C.")
-    command.stdout.flush()
-    try:
-        serve(host=host, port=port, with_worker=not options["no_worker"])
-    except OSError as error:
-        raise CommandError(
-            f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
-        ) from error

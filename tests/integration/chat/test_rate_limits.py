@@ -12,8 +12,9 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from agents.bridges import in_database
 from agents.models import Deployment, RuntimeSettings
 from chat import rate_limits
+from chat.buckets import LocalBuckets
+from chat.buckets_redis import RedisBuckets
 from chat.models import Conversation
-from chat.rate_limits import LocalBuckets, RedisBuckets
 from tests.factories import make_api_key, make_exchange, make_library, make_user
 from tests.integration.chat.test_turn import KNOWN
 from tests.sockets import Socket

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat import rate_limits
-from chat.rate_limits import LocalBuckets, client_address
+from chat import buckets as token_buckets
+from chat.buckets import LocalBuckets
+from chat.rate_limits import client_address
 
 LIMIT = [("a", 6)]
 
@@ -50,7 +51,7 @@ def test_whoever_waits_as_told_is_let_through(per_minute: int, pauses: list[floa
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits, "MAX_BUCKETS", 100)
+    monkeypatch.setattr(token_buckets, "MAX_BUCKETS", 100)
     buckets = LocalBuckets()
     for _ in range(3):
         buckets.take([("busy", 3)], now=0.0)

@@ -1,0 +1,1 @@
+"""What the demonstration holds in memory."""
