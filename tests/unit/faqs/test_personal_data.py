@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faqs.memory.personal_data import personal_data
+from faqs.memory.personal_data import _PATTERNS, personal_data
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,11 @@ def test_no_text_is_slow(text: str) -> None:
     started = time.perf_counter()
     personal_data(long)
     assert time.perf_counter() - started < 2
+
+
+@given(st.text(alphabet="aéxWy .,'’@+(-²٣" + "0129", max_size=60))
+def test_reading_only_what_may_match_misses_nothing(text: str) -> None:
+    for kind, pattern in _PATTERNS:
+        if kind != "name" and pattern.search(text.replace("’", "'")):
+            assert personal_data(text)
+            break
