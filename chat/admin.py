@@ -4,8 +4,10 @@ What people wrote is private: every page here asks for the permission `chat.view
 own; they are read inside their conversation.
 """
 
+from collections.abc import Collection
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -29,6 +31,7 @@ from agents.admin_base import (
     count_link,
     link,
     rounded,
+    stacked,
 )
 from chat import admin_views
 from chat.branches import branch_turns
@@ -46,6 +49,7 @@ from chat.models import (
     TurnStatus,
     Verdict,
 )
+from chat.rendering import render_answer
 from knowledge.models import Chunk, Document
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -81,6 +85,7 @@ class ConversationAdmin(PrivateAdmin):
     list_filter = (
         "deployment",
         "channel",
+        "is_temporary",
         ("updated_at", RangeDateFilter),
         "turns__answer_source",
     )
@@ -88,9 +93,21 @@ class ConversationAdmin(PrivateAdmin):
     list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title", "phase", "project")
     ordering = ("-updated_at",)
-    readonly_fields = ("deployment_link", "asker", "channel")
+    readonly_fields = ("deployment_link", "asker", "channel", "temporary")
     fieldsets = (
-        (None, {"fields": ("deployment_link", "asker", "channel", "created_at", "updated_at")}),
+        (
+            None,
+            {
+                "fields": (
+                    "deployment_link",
+                    "asker",
+                    "channel",
+                    "temporary",
+                    "created_at",
+                    "updated_at",
+                )
+            },
+        ),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
 
@@ -117,6 +134,7 @@ class ConversationAdmin(PrivateAdmin):
                     and message.turn_id not in branch,
                     "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
                     "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
+                    "prose": _prose(message.content) if message.role == Role.ASSISTANT else "",
                     "source": _source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
                 }
@@ -126,7 +144,11 @@ class ConversationAdmin(PrivateAdmin):
 
     @admin.display(description=_("titre"), ordering="title")
     def shown_title(self, conversation: Conversation) -> SafeString:
-        return format_html('<span class="rp-clip">{}</span>', conversation)
+        return _asked(str(conversation), conversation)
+
+    @admin.display(description=_("conversation temporaire"))
+    def temporary(self, conversation: Conversation) -> SafeString | str:
+        return _temporary_note(conversation)
 
     @admin.display(description=_("déploiement"))
     def deployment_link(self, conversation: Conversation) -> str:
@@ -162,6 +184,7 @@ class TurnAdmin(PrivateAdmin):
         "status",
         "feedback__verdict",
         "conversation__deployment",
+        "conversation__is_temporary",
         ("started_at", RangeDateFilter),
     )
     list_filter_submit = True
@@ -170,10 +193,12 @@ class TurnAdmin(PrivateAdmin):
     ordering = ("-started_at",)
     readonly_fields = (
         "conversation_link",
+        "temporary",
         "way",
         "state",
         "shown_score",
         "shown_best_score",
+        "shown_model",
         "verdict",
         "loop",
         "tokens",
@@ -189,12 +214,13 @@ class TurnAdmin(PrivateAdmin):
                     "shown_score",
                     "shown_best_score",
                     "verdict",
-                    "model",
+                    "shown_model",
                     "llm_calls",
                     "loop",
                     "tokens",
                     "error_code",
                     "conversation_link",
+                    "temporary",
                     "started_at",
                     "duration",
                 )
@@ -271,7 +297,7 @@ class TurnAdmin(PrivateAdmin):
     @admin.display(description=_("question"))
     def question(self, turn: Any) -> SafeString:
         text = Truncator(turn.asked or "–").chars(120)
-        return format_html('<span class="rp-clip">{}</span>', text)
+        return _asked(text, turn.conversation)
 
     @admin.display(description=_("voie de réponse"), ordering="answer_source")
     def way(self, turn: Turn) -> SafeString | str:
@@ -289,6 +315,11 @@ class TurnAdmin(PrivateAdmin):
     def shown_best_score(self, turn: Turn) -> str:
         return _score_text(turn.best_score)
 
+    @admin.display(description=_("modèle"))
+    def shown_model(self, turn: Turn) -> str:
+        """The name of a model that wrote; stored answers have a name of their own there, which is for programs."""
+        return (turn.model if turn.llm_calls else "") or "–"
+
     @admin.display(description=_("avis"), ordering="feedback__verdict")
     def verdict(self, turn: Turn) -> SafeString | str:
         given: Feedback | None = getattr(turn, "feedback", None)
@@ -301,6 +332,10 @@ class TurnAdmin(PrivateAdmin):
     @admin.display(description=_("conversation"))
     def conversation_link(self, turn: Turn) -> str:
         return change_link(turn.conversation)
+
+    @admin.display(description=_("conversation temporaire"))
+    def temporary(self, turn: Turn) -> SafeString | str:
+        return _temporary_note(turn.conversation)
 
     @admin.display(description=_("boucle d’outils"))
     def loop(self, turn: Turn) -> str:
@@ -404,7 +439,7 @@ class FeedbackAdmin(PrivateAdmin):
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:
         text = Truncator(given.asked or "–").chars(120)
-        return format_html('<span class="rp-clip">{}</span>', text)
+        return _asked(text, given.turn.conversation)
 
     @admin.display(description=_("avis"), ordering="verdict")
     def shown_verdict(self, given: Feedback) -> SafeString:
@@ -564,12 +599,21 @@ def _exchange(turn: Turn) -> dict[str, Any]:
     messages = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
     by_role = {message.role: message for message in messages}
     asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
-    sources = answered.sources if answered else []
+    sources = (
+        [source for source in answered.sources if isinstance(source, dict)] if answered else []
+    )
+    numbers = {source["n"] for source in sources if isinstance(source.get("n"), int)}
     return {
         "question": asked.content if asked else "",
-        "answer": answered.content if answered else "",
-        "sources": _linked_sources([source for source in sources if isinstance(source, dict)]),
+        "answer": _prose(answered.content, numbers) if answered else "",
+        "sources": _linked_sources(sources),
     }
+
+
+def _prose(markdown: str, source_numbers: Collection[int] = ()) -> SafeString:
+    """An answer as its reader saw it; its citations lead to the sources of the same page, where it has them."""
+    html = render_answer(markdown, turn_id="turn", source_numbers=source_numbers)
+    return mark_safe(html)  # noqa: S308  # sanitised there
 
 
 def _linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -602,3 +646,23 @@ _SOURCE_KINDS = {
     "source_material": _("texte du passage"),
     "legacy": _("texte du passage"),
 }
+
+
+def _asked(text: str, conversation: Conversation) -> SafeString:
+    """A question or a title in a list, marked where its author asked for it not to last."""
+    shown = format_html('<span class="rp-clip">{}</span>', text)
+    return stacked(shown, _temporary_badge()) if conversation.is_temporary else shown
+
+
+def _temporary_badge() -> SafeString:
+    return badge(_("Temporaire"), "warning")
+
+
+def _temporary_note(conversation: Conversation) -> SafeString | str:
+    """What its author was promised: nothing of it is used again, and it goes soon."""
+    if not conversation.is_temporary:
+        return gettext("non")
+    note = gettext(
+        "Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message."
+    )
+    return stacked(_temporary_badge(), note % {"hours": rounded(settings.TEMPORARY_CHAT_HOURS, 0)})

@@ -1,4 +1,4 @@
-"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer.
+"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a choice.
 
 Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing.
 """
@@ -12,9 +12,11 @@ from django.db import DatabaseError
 from agents.bridges import in_database
 from agents.effective import current_config
 from agents.llm.base import language_model
+from chat.branches import earlier_versions
 from chat.models import Turn, TurnStatus
 from chat.summaries import summarise
 from chat.turn import TurnRequest, TurnResult
+from faqs.choices import keep_choice
 from faqs.learning import record_served, remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.usage import record_selected
@@ -51,7 +53,8 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
 
 async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.unanswered is not None and await in_database(_stands, turn_id):
-        await in_database(keep_unanswered, result.unanswered, turn_id=turn_id)
+        earlier = await in_database(earlier_versions, turn_id)
+        await in_database(keep_unanswered, result.unanswered, turn_id=turn_id, earlier=earlier)
 
 
 async def write_summary(request: TurnRequest, result: TurnResult) -> None:
@@ -68,6 +71,12 @@ async def write_summary(request: TurnRequest, result: TurnResult) -> None:
     config = context.config if context else await in_database(current_config, request.deployment_id)
     if config.summarise_exchanges and config.context_exchanges:
         await summarise(llm, config, conversation_id=conversation_id, turn_id=turn_id)
+
+
+async def _keep_choice(turn_id: uuid.UUID, result: TurnResult) -> None:
+    if result.choice is not None and await in_database(_stands, turn_id):
+        earlier = await in_database(earlier_versions, turn_id)
+        await in_database(keep_choice, result.choice, turn_id=turn_id, earlier=earlier)
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
@@ -87,6 +96,6 @@ async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {
-    TurnStatus.DONE: (_count, _keep_question, _learn),
+    TurnStatus.DONE: (_count, _keep_question, _keep_choice, _learn),
     TurnStatus.AWAITING_APPROVAL: (_count,),
 }

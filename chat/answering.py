@@ -14,7 +14,7 @@ from chat.protocol import Delta, Event, Sources
 from chat.standalone import StandaloneQuestion
 from chat.thread import Answer
 from chat.tracing import Trace
-from faqs.recall import LearnedRecall, RecalledAnswer, normalised_question
+from faqs.recall import LearnedRecall, RecalledAnswer, normalised_question, stored_refusal
 from faqs.serving import Serving, would_serve
 from faqs.verifier import ModelVerifier, configured_verifier
 from knowledge.search import Passage, SearchResult, Thresholds
@@ -102,7 +102,10 @@ async def choose_direct(
         "second_key_refused" if candidates else "no_candidate",
         score=candidates[0].score if candidates else None,
         threshold=threshold,
-        detail="\n".join(f"{each.question} : {why.explanation}" for each, why in decisions),
+        refused=[
+            stored_refusal(each.question, each.score, "second_key", why.disagreements)
+            for each, why in decisions
+        ],
     )
     return None
 

@@ -75,6 +75,22 @@ def versions_on(parents: Parents, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, 
     return found
 
 
+def earlier_versions(turn_id: uuid.UUID) -> list[uuid.UUID]:
+    """The turns at the same place that asked the same before: a question asked again is no other question."""
+    own = Message.objects.filter(turn=turn_id, role=Role.USER).select_related("turn__conversation")
+    question = own.first()
+    if question is None or question.turn is None or question.turn.conversation.leaf is None:
+        return []
+    earlier = Message.objects.for_conversation(question.conversation_id).filter(
+        role=Role.USER,
+        pk__lt=question.pk,
+        content=question.content,
+        turn__isnull=False,
+        turn__parent=question.turn.parent_id,
+    )
+    return [turn for turn in earlier.values_list("turn_id", flat=True) if turn is not None]
+
+
 def parent_beside(
     conversation_id: uuid.UUID, leaf: uuid.UUID | None, replaced: uuid.UUID
 ) -> uuid.UUID | None:

@@ -6,7 +6,8 @@ card, but a question about 2024 is never met with "did you mean 2023?". The best
 the first than the margin are not close to it. Fewer than two, and nothing is asked.
 
 Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is, and
-is no follow-up, whatever its words: `was_offered`.
+is no follow-up, whatever its words: `was_offered`. What was chosen is kept for staff (`faqs.choices`), and answers nothing before
+they accept it.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, override
 
 from agents.effective import EffectiveConfig
+from agents.models import MemoryLearning
 from chat.answering import Emit, emit_whole
 from chat.models import AnswerSource
 from chat.prompting import number_sources
 from chat.protocol import Sources
-from chat.standalone import StandaloneQuestion
+from chat.standalone import StandaloneQuestion, follow_up_rule
 from chat.thread import Answer, Exchange
 from chat.tracing import Trace
 from faqs.agreement import compare_questions
+from faqs.choices import Choice
 from faqs.recall import normalised_question
 from knowledge.search import Passage, SearchResult, Thresholds
 
@@ -118,6 +121,37 @@ def was_offered(question: str, history: Sequence[Exchange]) -> bool:
     if not history or line not in history[-1].answer:
         return False
     return _is_asking(history[-1].answer) and line in history[-1].answer.split("\n")
+
+
+def choice_made(
+    config: EffectiveConfig,
+    asked: StandaloneQuestion,
+    option: Passage,
+    history: Sequence[Exchange],
+    answer: Answer,
+    *,
+    language: str,
+) -> Choice | None:
+    """What picking this option says of the question before it; `None` where it was not offered, or says nothing.
+
+    Called once the option has its answer. A question that leaned on another one is no question by itself.
+    """
+    if config.memory_learning == MemoryLearning.OFF or not was_offered(asked.question, history):
+        return None
+    is_picked = normalised_question(asked.question) == normalised_question(option.question)
+    before = history[-1].question
+    if not is_picked or follow_up_rule(before):
+        return None
+    return Choice(
+        deployment_id=config.deployment_id,
+        question=before,
+        option=option.question,
+        answer=answer.text,
+        sources=answer.sources,
+        language=language,
+        learned_id=option.learned_id,
+        chunk_id=None if option.learned_id is not None else option.chunk_id,
+    )
 
 
 def _is_asking(answer: str) -> bool:

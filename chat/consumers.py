@@ -62,6 +62,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         )
         self._rights_checked = time.monotonic()
 
+    async def _check_rights_again(self) -> None:
+        """A socket may be open longer than a log-in lasts."""
+        if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
+            await self._check_rights(self.conversation.pk)
+
     async def disconnect(self, code: int) -> None:
         self._unfollow()
 
@@ -77,8 +82,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
             case AskFrame(message, client_message_id, replaces):
-                if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
-                    await self._check_rights(self.conversation.pk)
+                await self._check_rights_again()
                 await self._limit()
                 turn_id = await runner.start(
                     self.conversation,
@@ -89,6 +93,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 )
                 self._follow(turn_id, after=0)
             case StopFrame():
+                await self._check_rights_again()
                 await runner.stop_anywhere(self.conversation.pk)
             case ResumeFrame(turn_id, last_event_id):
                 await in_database(socket_turn, self.scope["session"], turn_id)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from faqs.learning import NOT_LEARNED
+from faqs.recall import refusal_text
 
 Words = str | Promise
 
@@ -261,8 +262,18 @@ def _explain(line: dict[str, Any]) -> ExplainedStep:
         score=_number(line.get("score")),
         threshold=_number(line.get("threshold")),
         milliseconds=_number(line.get("ms")),
-        detail=_detail_text(step, str(line.get("detail") or "")),
+        detail="\n".join(_details(step, line)),
     )
+
+
+def _details(step: str, line: dict[str, Any]) -> list[str]:
+    detail = _detail_text(step, str(line.get("detail") or ""))
+    return [*([detail] if detail else []), *refusal_lines(line)]
+
+
+def refusal_lines(line: dict[str, Any]) -> list[str]:
+    """Why the stored answers that came near were not given, a line each."""
+    return [refusal_text(each) for each in line.get("refused") or ()]
 
 
 def _outcome_text(step: str, outcome: str) -> str:

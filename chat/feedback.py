@@ -1,7 +1,8 @@
 """What readers say of answers: stored at once, then told to whoever can make it better.
 
 A thumb down bars the stored answer that was given, or the one that was learned from this turn, from this question
-(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Both happen once a turn, outside any
+(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Of anonymous visitors, whom nothing stops from
+switching off answer after answer, a site may ask for several (`ANONYMOUS_REPORTS_TO_WITHDRAW`). Both happen once a turn, outside any
 transaction of the verdict, and a failure there costs the reader nothing: the next thumb down on the answer tries again.
 A verdict that is taken back stays for staff, marked; what was reported stays reported, for staff to decide.
 """
@@ -14,9 +15,9 @@ from django.utils import timezone
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.transactions import short_write
-from chat.branches import branch_turns
+from chat.branches import branch_turns, earlier_versions
 from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
-from faqs.learning import entries_of_turn, report_wrong
+from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered, keep_unanswered
 from knowledge.embeddings.base import Purpose, embedder
@@ -36,7 +37,9 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "withdrawn_at": None,
             },
         )
-    if verdict == Verdict.DOWN and feedback.reported_at is None:
+    if verdict != Verdict.DOWN:
+        _take_back(turn)
+    elif feedback.reported_at is None:
         _report(feedback)
     return feedback
 
@@ -45,7 +48,15 @@ def withdraw_feedback(turn: Turn) -> bool:
     """Take a verdict back; `False` where there was none. Staff still see it, marked."""
     standing = Feedback.objects.filter(turn=turn, withdrawn_at=None)
     with short_write():
-        return bool(standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now()))
+        changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
+    _take_back(turn)
+    return bool(changed)
+
+
+def _take_back(turn: Turn) -> None:
+    """A visitor's report that has barred nothing yet no longer counts; said again, it is reported again."""
+    if withdraw_doubts(turn.pk):
+        Feedback.objects.filter(turn=turn).update(reported_at=None)
 
 
 def _report(feedback: Feedback) -> None:
@@ -62,12 +73,19 @@ def _report(feedback: Feedback) -> None:
                 question=question,
                 reason=_note(feedback),
                 source_turn=turn.pk,
+                visitor=_visitor(turn),
             )
         _keep_question(turn, question)
     except ApplicationError:
         logger.exception("a thumb down could not be reported round_id=%s", turn.pk)
         return
     Feedback.objects.filter(pk=feedback.pk).update(reported_at=timezone.now())
+
+
+def _visitor(turn: Turn) -> uuid.UUID | None:
+    """Who says so, where nobody is signed in; conversations without a visitor count for themselves."""
+    conversation = turn.conversation
+    return None if conversation.user_id else conversation.visitor or conversation.pk
 
 
 def _stored_answers(turn: Turn) -> set[int]:
@@ -100,6 +118,7 @@ def _keep_question(turn: Turn, question: str) -> None:
             score=turn.best_score,
         ),
         turn_id=turn.pk,
+        earlier=earlier_versions(turn.pk),
     )
 
 

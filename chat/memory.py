@@ -80,7 +80,8 @@ async def recall_answer(
         outcome,
         score=found.best_score,
         threshold=threshold,
-        detail="\n".join([*served, *map(str, found.refused)]),
+        detail="\n".join(served),
+        refused=[each.as_stored() for each in found.refused],
         entry=found.answer.entry_id if found.answer is not None else None,
     )
     return None if config.shadow_mode else found.answer

@@ -22,6 +22,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import Deployment
@@ -222,7 +223,8 @@ class Turn(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_status_display()} · {self.id}"
+        asked_at = date_format(timezone.localtime(self.started_at), "DATETIME_FORMAT")
+        return f"{self.get_status_display()} · {asked_at}"
 
 
 class Role(models.TextChoices):

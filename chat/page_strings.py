@@ -54,6 +54,8 @@ def _provenance() -> dict[str, str]:
     return {
         "source.memory_guard": _("Réponse validée en mémoire"),
         "source.direct_qa": _("Réponse validée du document"),
+        "source.learned": _("Réponse validée par l’équipe"),
+        "source.courtesy": _("Formule de politesse"),
         "source.extractive": _("Passages cités, sans modèle de langage"),
         "source.llm": _("Rédigée par {model}"),
         "source.llm.unnamed": _("Rédigée par un modèle de langage"),

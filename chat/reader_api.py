@@ -26,7 +26,7 @@ from rest_framework.views import APIView
 from agents.exceptions import ApplicationError
 from chat.api import error_response
 from chat.exceptions import InvalidMessageError
-from chat.exporting import as_json, as_markdown, as_pdf, file_name
+from chat.exporting import as_json, as_markdown, file_name
 from chat.feedback import give_feedback, withdraw_feedback
 from chat.models import Conversation, SharedThread, Verdict
 from chat.permissions import owned_answer, owned_conversation
@@ -38,11 +38,19 @@ from chat.serializers import (
 )
 from chat.sharing import revoke_link, share_branch, standing_links
 
+
+def _as_pdf(conversation: Conversation) -> bytes:
+    # Loaded at the first PDF: its library and fonts take 45 MB.
+    from chat.exporting_pdf import as_pdf
+
+    return as_pdf(conversation)
+
+
 #: By the name in `?format=`: the media type, and what writes it.
 FORMATS: dict[str, tuple[str, Callable[[Conversation], bytes]]] = {
     "md": ("text/markdown; charset=utf-8", as_markdown),
     "json": ("application/json", as_json),
-    "pdf": ("application/pdf", as_pdf),
+    "pdf": ("application/pdf", _as_pdf),
 }
 
 

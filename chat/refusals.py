@@ -1,16 +1,17 @@
 """What the second key refused lately: the question asked, the stored ones that came near, and why each was not given.
 
-Read from the traces of the last turns, so that nothing is written for it and it goes with the conversations. Texts
-are those of the trace, in the language of whoever asked.
+Read from the traces of the last turns, so that nothing is written for it and it goes with the conversations.
 """
 
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
+from chat.explanation import refusal_lines
 from chat.models import Message, Role, Turn
 
 #: Steps of a turn at which a stored answer may be refused, with the outcome that says so.
@@ -81,5 +82,11 @@ def _refusals(turn: Turn, question: str) -> Iterator[Refusal]:
                 question=question,
                 step=line["step"],
                 score=line.get("score"),
-                reasons=tuple(filter(None, str(line.get("detail", "")).splitlines())),
+                reasons=_reasons(line),
             )
+
+
+def _reasons(line: dict[str, Any]) -> tuple[str, ...]:
+    """In the language of whoever reads; an older trace has its lines as they were written for whoever asked."""
+    written = str(line.get("detail") or "").splitlines()
+    return tuple(refusal_lines(line)) or tuple(filter(None, written))

@@ -6,6 +6,7 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation
+from faqs.choices import unlink_choices
 from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
 
@@ -15,3 +16,4 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     turn_ids = list(instance.turns.values_list("pk", flat=True))
     forget_turns(turn_ids)
     unlink_turns(turn_ids)
+    unlink_choices(turn_ids)

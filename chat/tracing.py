@@ -36,10 +36,11 @@ class Trace:
         threshold: float | None = None,
         detail: str = "",
         entry: int | None = None,
+        refused: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`entry`: the stored answer that was given."""
+        """`entry`: the stored answer that was given. `refused`: those that came near (`faqs.recall.stored_refusal`)."""
         now = time.perf_counter()
-        line = {
+        line: dict[str, Any] = {
             "step": step,
             "outcome": outcome,
             "score": None if score is None else round(score, 4),
@@ -47,7 +48,11 @@ class Trace:
             "ms": round((now - self._last) * 1000, 2),
             "detail": detail,
         }
-        self.lines.append(line if entry is None else {**line, "entry": entry})
+        if entry is not None:
+            line["entry"] = entry
+        if refused:
+            line["refused"] = list(refused)
+        self.lines.append(line)
         self._last = now
 
 

@@ -42,7 +42,7 @@ from chat.answering import (
     relevance_parts,
 )
 from chat.citations import CitationFilter
-from chat.clarification import ask_which, clarify, was_offered
+from chat.clarification import ask_which, choice_made, clarify, was_offered
 from chat.client_threads import GivenContext
 from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
@@ -66,6 +66,7 @@ from chat.thread import (
 from chat.tool_loop import ToolLoop, awaiting
 from chat.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from chat.tracing import Trace, log_turn
+from faqs.choices import Choice
 from faqs.learning import scope_of
 from faqs.recall import MemoryMark, recall_learned, stored_mark
 from faqs.unanswered import Unanswered, unanswered_reason
@@ -146,6 +147,8 @@ class TurnResult:
     learning: Learning | None = None
     #: ... the question, when nothing stored met it well, ...
     unanswered: Unanswered | None = None
+    #: ... which of several close questions was meant, ...
+    choice: Choice | None = None
     #: ... and the tools that were chosen for it, where not all are offered anyway.
     chosen_tools: tuple[str, ...] = ()
 
@@ -215,7 +218,13 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
             return await answer_courtesy(learned.courtesy, answer, emit)
         direct = await choose_direct(config, asked, found, thresholds, answer, trace)
         if direct is not None:
-            return await answer_directly(direct, answer, emit)
+            await answer_directly(direct, answer, emit)
+            # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
+            if request.given is None and scope is None:
+                result.choice = choice_made(
+                    config, asked, direct, history, answer, language=request.language
+                )
+            return
         if options := clarify(config, asked, found, thresholds, history, trace):
             return await ask_which(options, answer, emit)
 

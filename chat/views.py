@@ -86,9 +86,21 @@ def _rendered(shared: SharedThread) -> list[dict[str, Any]]:
                 turn_id=str(place),
                 source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
             ),
+            "sources": [_rendered_source(source) for source in exchange["sources"]],
         }
         for place, exchange in enumerate(shared.exchanges, start=1)
     ]
+
+
+def _rendered_source(source: dict[str, Any]) -> dict[str, Any]:
+    """A source as the chat page shows it. `repeats`: its question is already the end of its title."""
+    title, question = str(source.get("title") or ""), str(source.get("question") or "")
+    return {
+        **source,
+        "title": title.replace(" > ", " › "),
+        "repeats": title.split(" > ")[-1] == question,
+        "html": render_answer(str(source.get("text") or ""), turn_id="", source_numbers=()),
+    }
 
 
 def _chosen(deployments: list[Deployment], slug: str | None) -> Deployment | None:

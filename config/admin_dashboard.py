@@ -18,10 +18,12 @@ from agents.llm.base import language_model
 from agents.models import Agent, Deployment
 from chat.models import AnswerSource, Turn, TurnStatus
 from faqs.models import (
+    ChoiceStatus,
     GroupStatus,
     IndexState,
     LearnedResponse,
     LearnedStatus,
+    OptionChoice,
     QuestionGroup,
 )
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, WebSource
@@ -100,6 +102,12 @@ WATCHED: tuple[Watch, ...] = (
         "faqs.view_questiongroup",
         lambda: QuestionGroup.objects.filter(status=GroupStatus.OPEN).count(),
         lambda: admin_url(QuestionGroup, "changelist", status__exact="open"),
+    ),
+    Watch(
+        _("Choix entre questions proches à relire"),
+        "faqs.view_optionchoice",
+        lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN).count(),
+        lambda: admin_url(OptionChoice, "changelist", status__exact="open"),
     ),
     Watch(
         _("Questions refusées par le garde-fou, 7 jours"),

@@ -90,6 +90,12 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
                 "faqs_questiongroup",
                 "faqs.view_questiongroup",
             ),
+            Entry(
+                _("Choix entre questions proches"),
+                "alt_route",
+                "faqs_optionchoice",
+                "faqs.view_optionchoice",
+            ),
         ),
     ),
     (

@@ -59,6 +59,7 @@ def _reap() -> None:
 
     from chat.retention import forget_expired
     from chat.thread import interrupt_stale_turns
+    from faqs.choices import purge_choices
     from faqs.indexing import reap_learned
     from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
@@ -71,6 +72,7 @@ def _reap() -> None:
         interrupt_stale_turns()
         reap_learned()
         tidy_unanswered()
+        purge_choices()
         tidy_indexes()
         forget_expired()
     except DatabaseError:

@@ -238,6 +238,9 @@ MEMORY_SIMILARITY_THRESHOLD = float(_memory_threshold) if _memory_threshold else
 MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents_memory.db")
 #: From this similarity on, a hit counts twice (seed 000, section 4).
 MEMORY_STRONG_SIMILARITY = env.float("MEMORY_STRONG_SIMILARITY", default=0.95)
+#: How many different anonymous visitors must find an answer of the memory wrong before it is withdrawn. One, since a wrong
+#: answer costs more than a right one that waits for staff; more for a public page where somebody switches answers off.
+ANONYMOUS_REPORTS_TO_WITHDRAW = env.int("ANONYMOUS_REPORTS_TO_WITHDRAW", default=1)
 #: How many of the nearest entries the second key looks at for one question.
 MEMORY_MAX_CANDIDATES = env.int("MEMORY_MAX_CANDIDATES", default=20)
 #: What one process keeps of the memory's vectors; the deployments asked least recently go first.
@@ -332,6 +335,8 @@ UNANSWERED_MAX_QUESTIONS = env.int("UNANSWERED_MAX_QUESTIONS", default=5_000)
 UNANSWERED_GROUP_THRESHOLD = env.float("UNANSWERED_GROUP_THRESHOLD", default=0.75)
 #: Questions of a group that one replay asks again.
 UNANSWERED_REPLAY_QUESTIONS = env.int("UNANSWERED_REPLAY_QUESTIONS", default=20)
+#: Choices between close questions that a deployment keeps for staff, those made last.
+CLARIFICATION_MAX_CHOICES = env.int("CLARIFICATION_MAX_CHOICES", default=1_000)
 # --- Tools: backends and bounds --------------------------------------------------------------------------------------
 
 TOOL_SELECTORS: dict[str, dict[str, object]] = {
@@ -411,7 +416,7 @@ TITLE_TIMEOUT_SECONDS = 20.0
 REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
 #: How long a model may take to summarise a conversation, after an answer; the next prompt gets raw exchanges else.
 SUMMARY_TIMEOUT_SECONDS = env.float("SUMMARY_TIMEOUT_SECONDS", default=20.0)
-#: How long an open socket may go on asking before its rights are looked at again.
+#: How long an open socket may go on asking and stopping before its rights are looked at again.
 RIGHTS_CHECK_SECONDS = 10.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
 MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)

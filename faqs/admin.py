@@ -6,6 +6,7 @@ be indexed, says so in the list with what to do.
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
@@ -25,19 +26,25 @@ from agents.admin_base import (
     admin_url,
     badge,
     change_link,
+    link,
+    long_text,
     stacked,
 )
+from agents.exceptions import ApplicationError
 from faqs import admin_views
 from faqs import memory_admin as memory_admin
+from faqs.choices import accept_choice, dismiss_choices
 from faqs.exchange import export_csv
 from faqs.forms import LearnedResponseForm
 from faqs.indexing import schedule_indexing
 from faqs.learning import save_learned, set_status
 from faqs.models import (
+    ChoiceStatus,
     GroupStatus,
     IndexState,
     LearnedResponse,
     LearnedStatus,
+    OptionChoice,
     Phrasing,
     QuestionGroup,
 )
@@ -395,3 +402,107 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     @admin.display(description=_("réponse validée"))
     def answer_link(self, group: QuestionGroup) -> str:
         return change_link(group.response)
+
+
+# --- Choices between close questions ---------------------------------------------------------------------------------
+
+_CHOICE_TONES: dict[str, Tone] = {
+    ChoiceStatus.OPEN: "warning",
+    ChoiceStatus.ACCEPTED: "good",
+    ChoiceStatus.DISMISSED: "neutral",
+}
+
+
+@admin.register(OptionChoice)
+class OptionChoiceAdmin(ReadOnlyAdmin):
+    """What people chose when asked which question they meant; the most chosen first."""
+
+    list_display = (
+        "asked",
+        "chosen",
+        "times_chosen",
+        "last_chosen_at",
+        "state",
+        "deployment",
+        "answered_from",
+    )
+    list_filter = ("status", ("deployment", AutocompleteSelectFilter))
+    list_filter_submit = True
+    list_select_related = ("deployment", "response", "chunk__document")
+    search_fields = ("question", "option", "answer")
+    ordering = ("-times_chosen", "-last_chosen_at")
+    actions = ("accept", "dismiss")
+    fieldsets = (
+        (None, {"fields": ("state", "question", "option", "times_chosen", "last_chosen_at")}),
+        (_("Réponse"), {"fields": ("given", "answered_from", "deployment", "language", "origin")}),
+    )
+    readonly_fields = ("state", "given", "answered_from", "origin")
+
+    def has_accept_permission(self, request: HttpRequest) -> bool:
+        """What is accepted changes the FAQ or the memory."""
+        return request.user.has_perms(
+            [
+                "faqs.change_optionchoice",
+                "faqs.change_learnedresponse",
+                "faqs.change_cachedresponse",
+            ]
+        )
+
+    def has_dismiss_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("faqs.change_optionchoice")
+
+    @admin.action(
+        description=_("Accepter : répondre désormais ainsi à la question posée"),
+        permissions=["accept"],
+    )
+    def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
+        keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED])
+        chosen = OptionChoice.objects.filter(pk__in=keys).select_related("response__agent")
+        count = 0
+        for choice in chosen.order_by("-times_chosen", "pk"):
+            try:
+                accept_choice(choice)
+            except ApplicationError as error:
+                refused = f"« {Truncator(choice.question).chars(140)} » : {error.public_message}"
+                self.message_user(request, refused, messages.WARNING)
+            else:
+                count += 1
+        if count:
+            text = ngettext("%(count)d choix accepté.", "%(count)d choix acceptés.", count)
+            self.message_user(request, text % {"count": count}, messages.SUCCESS)
+
+    @admin.action(description=_("Écarter"), permissions=["dismiss"])
+    def dismiss(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
+        keys = list(queryset.values_list("pk", flat=True))
+        count = dismiss_choices(OptionChoice.objects.filter(pk__in=keys))
+        text = ngettext("%(count)d choix écarté.", "%(count)d choix écartés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("question posée"), ordering="question")
+    def asked(self, choice: OptionChoice) -> SafeString:
+        text = Truncator(choice.question).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("question choisie"), ordering="option")
+    def chosen(self, choice: OptionChoice) -> SafeString:
+        text = Truncator(choice.option).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, choice: OptionChoice) -> SafeString:
+        return badge(choice.get_status_display(), _CHOICE_TONES.get(choice.status, "neutral"))
+
+    @admin.display(description=_("réponse donnée"))
+    def given(self, choice: OptionChoice) -> SafeString | str:
+        return long_text(choice.answer)
+
+    @admin.display(description=_("réponse de"))
+    def answered_from(self, choice: OptionChoice) -> SafeString | str:
+        return change_link(choice.response or choice.chunk)
+
+    @admin.display(description=_("choisie dans"))
+    def origin(self, choice: OptionChoice) -> SafeString | str:
+        if choice.last_turn is None:
+            return "–"
+        # The turn belongs to an app above: reached by its address.
+        return link(admin_url("chat.turn", "change", choice.last_turn), _("la conversation"))

@@ -9,7 +9,7 @@ Pure and symmetric, no model, no database. Callers show `explain()` in a trace; 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -47,13 +47,53 @@ class Agreement:
         )
 
     def reasons(self) -> tuple[str, ...]:
-        return tuple(f"{_label(each.kind)} : {each}" for each in self.disagreements)
+        return tuple(map(_in_words, self.disagreements))
 
     def explain(self) -> str:
         if self.agrees:
             return _("Les deux questions demandent la même chose.")
-        reasons = ", ".join(self.reasons())
-        return _("Les deux questions diffèrent (%(reasons)s).") % {"reasons": reasons}
+        return explain_differences(self.disagreements)
+
+
+def explain_differences(disagreements: Iterable[Disagreement]) -> str:
+    """The differences in the language of whoever reads them."""
+    reasons = ", ".join(map(_in_words, disagreements))
+    return _("Les deux questions diffèrent (%(reasons)s).") % {"reasons": reasons}
+
+
+def _in_words(each: Disagreement) -> str:
+    sides = (_side(each.kind, words) or "∅" for words in (each.stored, each.asked))
+    return _("%(kind)s : %(sides)s") % {"kind": _label(each.kind), "sides": " ≠ ".join(sides)}
+
+
+def _side(kind: str, words: str) -> str:
+    """What clashes is a word of the question, or for two kinds of difference a code of the lexicon."""
+    if kind == "question_kind":
+        return _kind_words().get(words, words)
+    if kind == "modality":
+        return {
+            "permission": _("autorisation"),
+            "obligation": _("obligation"),
+            "advice": _("conseil"),
+        }.get(words, words)
+    return words
+
+
+def _kind_words() -> dict[str, str]:
+    return {
+        Kind.NONE: _("sans mot interrogatif"),
+        Kind.WHO: _("qui"),
+        Kind.WHEN: _("quand"),
+        Kind.WHERE: _("où"),
+        Kind.WHY: _("pourquoi"),
+        Kind.HOW: _("comment"),
+        Kind.WHAT: _("quoi, quel"),
+        Kind.HOW_MUCH: _("combien (prix, quantité)"),
+        Kind.HOW_MANY: _("combien (nombre)"),
+        Kind.HOW_LONG: _("combien de temps"),
+        Kind.HOW_OFTEN: _("à quelle fréquence"),
+        Kind.YES_NO: _("oui ou non"),
+    }
 
 
 def _label(kind: str) -> str:

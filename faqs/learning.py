@@ -31,11 +31,19 @@ from agents.models import Agent, Deployment, MemoryLearning
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import mark_pending, schedule_indexing
 from faqs.memory.array import current_audience
-from faqs.memory.entries import Draft, find_entry, project_of, report_pair, write_entry
+from faqs.memory.entries import (
+    Draft,
+    doubt_entry,
+    find_entry,
+    project_of,
+    report_pair,
+    write_entry,
+)
 from faqs.memory.keys import Scope, normalised_question, recipe_key
 from faqs.memory.origins import origins_of, stale_entries
 from faqs.memory.personal_data import personal_data
 from faqs.models import (
+    AnswerDoubt,
     CachedResponse,
     EntryStatus,
     LearnedKind,
@@ -203,13 +211,36 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
 
 
 def report_wrong(
-    *, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None
+    *,
+    entry_id: int,
+    question: str,
+    reason: str = "",
+    source_turn: uuid.UUID | None = None,
+    visitor: uuid.UUID | None = None,
 ) -> bool:
     """A person says that this entry is wrong for this question: the pair is never served again.
 
-    The entry goes to *to review* and answers nobody until staff have looked at it. `False` if it is gone.
+    The entry goes to *to review* and answers nobody until staff have looked at it. Of anonymous visitors it takes
+    `ANONYMOUS_REPORTS_TO_WITHDRAW` different ones, unless the entry was learned from this very turn and no member of
+    staff has vouched for it since. `False` if nothing was withdrawn.
     """
+    if visitor is not None and source_turn is not None:
+        own = CachedResponse.objects.filter(pk=entry_id, source_turn=source_turn)
+        if not own.filter(confirmed_at=F("created_at")).exists():
+            return doubt_entry(
+                entry_id=entry_id,
+                visitor=visitor,
+                question=question,
+                reason=reason,
+                source_turn=source_turn,
+            )
     return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
+
+
+def withdraw_doubts(turn_id: uuid.UUID) -> bool:
+    """The visitor takes a report back that has withdrawn nothing yet; `False` where there was none."""
+    gone, _rows = AnswerDoubt.objects.filter(source_turn=turn_id).delete()
+    return bool(gone)
 
 
 def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
@@ -221,6 +252,7 @@ def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
     """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom."""
     CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
     WrongPair.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    AnswerDoubt.objects.filter(source_turn__in=turn_ids).delete()
     LearnedResponse.objects.filter(source_message__in=turn_ids).update(source_message=None)
 
 

@@ -11,7 +11,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -23,7 +23,16 @@ from django.utils.translation import gettext_lazy, ngettext
 from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import StaffAdmin, Tone, admin_url, badge, change_link, link, long_text
+from agents.admin_base import (
+    StaffAdmin,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    link,
+    long_text,
+    stacked,
+)
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
@@ -32,7 +41,7 @@ from faqs.learning import report_wrong, without_citations
 from faqs.memory.entries import delete_entries, edit_entry, set_status, validate_entries
 from faqs.memory.keys import key_hash
 from faqs.memory.large import large_memories, memory_store
-from faqs.models import CachedResponse, EntryStatus, StatusReason
+from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
 from faqs.promotion import promote_entry
 from faqs.recall import Lookup, Verdict, examine_memory, memory_mark, memory_threshold
 from knowledge.embeddings.base import Purpose, embedder
@@ -91,6 +100,21 @@ class MemoryTestForm(forms.Form):
     )
 
 
+class DoubtFilter(admin.SimpleListFilter):
+    title = gettext_lazy("doutes de visiteurs")
+    parameter_name = "doubts"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("1", gettext_lazy("Mise en doute"))]
+
+    def queryset(
+        self, request: HttpRequest, queryset: "QuerySet[CachedResponse]"
+    ) -> "QuerySet[CachedResponse]":
+        if self.value() is None:
+            return queryset
+        return queryset.filter(pk__in=AnswerDoubt.objects.values("response"))
+
+
 @admin.register(CachedResponse)
 class CachedResponseAdmin(StaffAdmin):
     form = CachedResponseForm
@@ -108,6 +132,7 @@ class CachedResponseAdmin(StaffAdmin):
     list_filter = (
         "status",
         "status_reason",
+        DoubtFilter,
         "deployment",
         "embedding_model",
         ("created_at", RangeDateFilter),
@@ -130,6 +155,7 @@ class CachedResponseAdmin(StaffAdmin):
         "details",
         "passages",
         "reports",
+        "doubted",
     )
     fieldsets = (
         (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
@@ -148,7 +174,7 @@ class CachedResponseAdmin(StaffAdmin):
         ),
         (
             gettext_lazy("Provenance"),
-            {"fields": ("origin", "passages", "details", "reports")},
+            {"fields": ("origin", "passages", "details", "reports", "doubted")},
         ),
     )
 
@@ -158,7 +184,10 @@ class CachedResponseAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CachedResponse]:
         entries: QuerySet[CachedResponse] = super().get_queryset(request)
-        return entries.defer("embedding")
+        counted = AnswerDoubt.objects.filter(response=OuterRef("pk")).order_by().values("response")
+        return entries.defer("embedding").annotate(
+            doubt_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
+        )
 
     def get_urls(self) -> list[URLPattern]:
         tester = path(
@@ -284,9 +313,16 @@ class CachedResponseAdmin(StaffAdmin):
         return format_html('<span class="rp-clip">{}</span>', Truncator(entry.question).chars(140))
 
     @admin.display(description=gettext_lazy("état"), ordering="status")
-    def state(self, entry: CachedResponse) -> SafeString:
+    def state(self, entry: Any) -> SafeString:
         tone = _TONES.get(entry.status, "neutral")
         shown = badge(entry.get_status_display(), tone)
+        if entry.doubt_count:
+            doubted = ngettext(
+                "mise en doute par %(count)d visiteur",
+                "mise en doute par %(count)d visiteurs",
+                entry.doubt_count,
+            ) % {"count": entry.doubt_count}
+            return stacked(shown, doubted)
         if not entry.status_reason:
             return shown
         return format_html(
@@ -326,6 +362,11 @@ class CachedResponseAdmin(StaffAdmin):
     def reports(self, entry: CachedResponse) -> SafeString | str:
         pairs = entry.wrong_pairs.order_by("-reported_at")
         return long_text("\n".join(f"{p.question} {p.reason}".strip() for p in pairs))
+
+    @admin.display(description=gettext_lazy("doutes de visiteurs"))
+    def doubted(self, entry: CachedResponse) -> SafeString | str:
+        doubts = entry.doubts.order_by("-said_at")
+        return long_text("\n".join(f"{d.question} {d.reason}".strip() for d in doubts))
 
 
 def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:

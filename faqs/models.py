@@ -204,6 +204,31 @@ class WrongPair(models.Model):
         return self.question[:80]
 
 
+class AnswerDoubt(models.Model):
+    """An anonymous visitor says that an entry is wrong. Kept until enough say so (`ANONYMOUS_REPORTS_TO_WITHDRAW`).
+
+    Forgotten with the conversation that it was said in, and once staff have validated the entry.
+    """
+
+    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="doubts")
+    visitor = models.UUIDField(editable=False)
+    source_turn = models.UUIDField(editable=False, db_index=True)
+    question = models.TextField(_("question"))
+    reason = models.TextField(_("raison"), blank=True, default="")
+    said_at = models.DateTimeField(_("signalée le"), default=timezone.now, editable=False)
+
+    class Meta:
+        db_table = "responses_doubts"
+        verbose_name = _("doute d’un visiteur")
+        verbose_name_plural = _("doutes des visiteurs")
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["response", "visitor"], name="doubt_once_per_visitor")
+        ]
+
+    def __str__(self) -> str:
+        return self.question[:80]
+
+
 class DeletedResponse(models.Model):
     """That an entry is gone, until every array in memory can have seen it."""
 
@@ -462,3 +487,71 @@ class UnansweredQuestion(models.Model):
 
     def __str__(self) -> str:
         return self.question
+
+
+# --- Choices between close questions ---------------------------------------------------------------------------------
+
+
+class ChoiceStatus(models.TextChoices):
+    OPEN = "open", _("À relire")
+    ACCEPTED = "accepted", _("Acceptée")
+    DISMISSED = "dismissed", _("Écartée")
+
+
+class OptionChoice(models.Model):
+    """That people who asked `question` chose `option` among close stored questions, and how often; not who did.
+
+    A proposal: nothing is answered from it before staff accept it (`faqs.choices`). The answer is the one that was
+    given to the choice: of a validated answer (`response`), or of a passage of a document (`chunk`). Where that has gone, it
+    cannot be accepted until somebody chooses it again.
+    """
+
+    deployment = models.ForeignKey(
+        Deployment,
+        on_delete=models.CASCADE,
+        related_name="option_choices",
+        verbose_name=_("déploiement"),
+    )
+    question = models.CharField(_("question posée"), max_length=1_000)
+    option = models.CharField(_("question choisie"), max_length=1_000)
+    question_hash = models.CharField(max_length=64, editable=False)
+    option_hash = models.CharField(max_length=64, editable=False)
+    response = models.ForeignKey(
+        LearnedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="option_choices",
+        verbose_name=_("réponse validée"),
+    )
+    chunk = models.ForeignKey(
+        Chunk,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="option_choices",
+        verbose_name=_("passage"),
+    )
+    answer = models.TextField(_("réponse donnée"))
+    sources = models.JSONField(_("sources"), default=list, editable=False)
+    language = models.CharField(_("langue"), max_length=10, blank=True, default="")
+    times_chosen = models.PositiveIntegerField(_("fois choisie"), default=0)
+    last_chosen_at = models.DateTimeField(_("dernière fois"), default=timezone.now)
+    last_turn = models.UUIDField(null=True, blank=True, editable=False)
+    status = models.CharField(
+        _("état"), max_length=20, choices=ChoiceStatus.choices, default=ChoiceStatus.OPEN
+    )
+
+    class Meta:
+        verbose_name = _("choix entre questions proches")
+        verbose_name_plural = _("choix entre questions proches")
+        ordering: ClassVar = ["-times_chosen", "-last_chosen_at"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["deployment", "question_hash", "option_hash"], name="choice_once"
+            )
+        ]
+        indexes: ClassVar = [models.Index(fields=["last_chosen_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.question[:80]} → {self.option[:80]}"

@@ -23,11 +23,14 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.effective import EffectiveConfig
 from agents.transactions import single_write
+from faqs.agreement import Disagreement, explain_differences
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import is_known_empty as is_known_empty
@@ -50,7 +53,7 @@ from faqs.models import (
     StatusReason,
     standing_condition,
 )
-from faqs.serving import would_serve
+from faqs.serving import Serving, would_serve
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.search import Passage, SearchResult
@@ -101,9 +104,32 @@ class Verdict:
     score: float
     refusal: str = ""
     explanation: str = ""
+    disagreements: tuple[Disagreement, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.question} ({self.score:.3f}) : {self.explanation}"
+
+    def as_stored(self) -> dict[str, Any]:
+        return stored_refusal(self.question, self.score, self.refusal, self.disagreements)
+
+
+def stored_refusal(
+    question: str, score: float, reason: str, disagreements: Sequence[Disagreement]
+) -> dict[str, Any]:
+    """A refusal for a trace: codes and the words that clash, so that each reader has it in their own language."""
+    clashes = [[each.kind, each.stored, each.asked] for each in disagreements]
+    return {"question": question, "score": round(score, 4), "reason": reason, "clashes": clashes}
+
+
+def refusal_text(stored: dict[str, Any]) -> str:
+    """A line for a stored refusal: the question, its similarity and why it was not given."""
+    clashes = [Disagreement(*each) for each in stored["clashes"]]
+    reason = str(stored["reason"])
+    return _("%(question)s (%(score)s) : %(reason)s") % {
+        "question": stored["question"],
+        "score": number_format(stored["score"], decimal_pos=3),
+        "reason": explain_differences(clashes) if clashes else REFUSALS.get(reason, reason),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +250,7 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
             stored=held.question, asked=asked, score=score, threshold=lookup.threshold
         )
         if not decision.served:
-            return _refused(held, score, "second_key", decision.explanation)
+            return _refused(held, score, "second_key", decision)
     row = _take(held, score, lookup)
     if row is None:
         return _why_not_taken(held, score, lookup)
@@ -252,7 +278,10 @@ def _oldest(lookup: Lookup) -> float:
 
 
 def _take(held: Held, score: float, lookup: Lookup) -> tuple[Any, ...] | None:
-    """The entry's answer if every condition holds on its row now; the use is counted in the same statement."""
+    """The entry's answer if every condition holds on its row now; the use is counted in the same statement.
+
+    So a hit never goes uncounted; a turn that is killed before it is saved, and run again, is two hits.
+    """
     if not lookup.writes:
         with connection.cursor() as cursor:
             cursor.execute(_READ, (held.pk, held.version))
@@ -284,9 +313,15 @@ def _send_to_review(held: Held, score: float, lookup: Lookup, reason: StatusReas
     return _refused(held, score, reason.value)
 
 
-def _refused(held: Held, score: float, reason: str, explanation: str = "") -> Verdict:
-    words = explanation or str(REFUSALS[reason])
-    return Verdict(held.pk, held.question, score, refusal=reason, explanation=words)
+def _refused(held: Held, score: float, reason: str, decision: Serving | None = None) -> Verdict:
+    return Verdict(
+        held.pk,
+        held.question,
+        score,
+        refusal=reason,
+        explanation=decision.explanation if decision else str(REFUSALS[reason]),
+        disagreements=decision.disagreements if decision else (),
+    )
 
 
 @dataclass(frozen=True, slots=True)

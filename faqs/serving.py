@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from faqs.agreement import compare_questions
+from faqs.agreement import Disagreement, compare_questions
 
 
 class Outcome(StrEnum):
@@ -37,6 +37,7 @@ class Serving:
     score: float
     reasons: tuple[str, ...] = ()
     explanation: str = ""
+    disagreements: tuple[Disagreement, ...] = ()
     verified: bool = False
     #: The verifier was asked: one call of a model, whatever came of it.
     consulted: bool = False
@@ -73,5 +74,6 @@ def would_serve(
         score,
         agreement.reasons(),
         agreement.explain(),
+        agreement.disagreements,
         consulted=consulted,
     )

@@ -7,7 +7,7 @@ after `UNANSWERED_RETENTION_DAYS`, and with its conversation. Callers never stor
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -90,8 +90,12 @@ def _low_score(
     return (guard + thresholds.direct_answer) / 2
 
 
-def keep_unanswered(unanswered: Unanswered, *, turn_id: uuid.UUID) -> None:
-    """Store a question; the same turn again changes nothing."""
+def keep_unanswered(
+    unanswered: Unanswered, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()
+) -> None:
+    """Store a question; the same turn again changes nothing, nor does one that repeats an `earlier` turn kept."""
+    if earlier and UnansweredQuestion.objects.filter(source_turn__in=earlier).exists():
+        return
     UnansweredQuestion.objects.get_or_create(
         source_turn=turn_id,
         defaults={

@@ -479,7 +479,7 @@ class ChunkAdmin(StaffAdmin):
     )
     fieldsets = (
         (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
-        (_("Texte"), {"fields": ("parent_context", ("content", "source_text"))}),
+        (_("Texte"), {"fields": ("parent_context", "content", "source_text")}),
         (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
         (_("Résumé"), {"fields": ("summary", "keyword_list")}),
     )
@@ -516,7 +516,7 @@ class ChunkAdmin(StaffAdmin):
             return self.shown_fieldsets
         if not isinstance(obj, Chunk) or not obj.is_in_conflict:
             return self.fieldsets
-        text = (_("Texte"), {"fields": ("parent_context", ("content", "source_text"), "settled")})
+        text = (_("Texte"), {"fields": ("parent_context", "content", "source_text", "settled")})
         return (self.fieldsets[0], text, *self.fieldsets[2:])
 
     def get_urls(self) -> list[URLPattern]:

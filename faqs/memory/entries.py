@@ -23,6 +23,7 @@ from faqs.memory.array import Uncommitted
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
 from faqs.memory.origins import Origin, accept_origins, keep_origins, stale_entries
 from faqs.models import (
+    AnswerDoubt,
     CachedResponse,
     DeletedResponse,
     EntryStatus,
@@ -120,6 +121,7 @@ def write_entry(draft: Draft) -> CachedResponse:
             entry.usage_count = draft.usage_count
         entry.version = shelf.version
         entry.save()
+        AnswerDoubt.objects.filter(response=entry).delete()
         keep_origins(entry.pk, draft.origins)
     return entry
 
@@ -156,6 +158,7 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as shelf:
             accept_origins(keys)
+            AnswerDoubt.objects.filter(response_id__in=keys).delete()
             for entry in foreign:
                 if entry.deployment_id == deployment_id:
                     entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])
@@ -222,6 +225,7 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
             record_deletions(shelf, keys)
             ResponseChunk.objects.filter(response_id__in=keys).delete()
             WrongPair.objects.filter(response_id__in=keys).delete()
+            AnswerDoubt.objects.filter(response_id__in=keys).delete()
             # Not `delete()`: its signal would record each row a second time, under a version of its own.
             count += CachedResponse.objects.filter(pk__in=keys)._raw_delete(using="default") or 0
     return count
@@ -270,6 +274,37 @@ def report_pair(
             status_note=reason,
             version=shelf.version,
         )
+    return True
+
+
+def doubt_entry(
+    *,
+    entry_id: int,
+    visitor: uuid.UUID,
+    question: str,
+    reason: str = "",
+    source_turn: uuid.UUID,
+) -> bool:
+    """Keep an anonymous visitor's report; `True` where enough different ones now say so, and it was withdrawn for it."""
+    if not CachedResponse.objects.filter(pk=entry_id).exists():
+        return False
+    with short_write():
+        AnswerDoubt.objects.get_or_create(
+            response_id=entry_id,
+            visitor=visitor,
+            defaults={"question": question, "reason": reason, "source_turn": source_turn},
+        )
+    doubts = list(AnswerDoubt.objects.filter(response=entry_id).order_by("said_at"))
+    if len(doubts) < settings.ANONYMOUS_REPORTS_TO_WITHDRAW:
+        return False
+    for doubt in doubts:
+        report_pair(
+            entry_id=entry_id,
+            question=doubt.question,
+            reason=doubt.reason,
+            source_turn=doubt.source_turn,
+        )
+    AnswerDoubt.objects.filter(pk__in=[doubt.pk for doubt in doubts]).delete()
     return True
 
 

@@ -213,7 +213,10 @@ def create_rebuild(
 
 def approve_build(build: IndexBuild) -> None:
     """Put a staged generation in service, with what has changed since it was filled."""
-    if not _take(build, BuildStatus.STAGED, BuildStatus.QUEUED, needs_approval=False):
+    decided = _decided(build)
+    if not _take(
+        build, BuildStatus.STAGED, BuildStatus.QUEUED, needs_approval=False, preview=decided
+    ):
         raise KnowledgeError(
             f"Build {build.pk} is not staged.",
             public_message=_("Cette reconstruction n’attend pas d’approbation."),
@@ -223,10 +226,16 @@ def approve_build(build: IndexBuild) -> None:
 
 def discard_build(build: IndexBuild) -> None:
     """Give a staged generation up; the index in service stays."""
-    if _take(build, BuildStatus.STAGED, BuildStatus.CANCELLED, finished_at=timezone.now()):
+    ended = {"finished_at": timezone.now(), "preview": _decided(build)}
+    if _take(build, BuildStatus.STAGED, BuildStatus.CANCELLED, **ended):
         discard_generation(
             agent=build.agent, method=IndexingMethod(build.method), generation=build.generation
         )
+
+
+def _decided(build: IndexBuild) -> dict[str, object]:
+    """The preview without the questions that people asked: they were compared for a decision, and it is made."""
+    return {key: value for key, value in build.preview.items() if key != "questions"}
 
 
 def leftover_points(build: IndexBuild) -> int | None:

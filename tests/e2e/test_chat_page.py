@@ -87,6 +87,20 @@ def test_curated_answer_is_given_without_a_model_call(page: Page, live_site: Liv
     assert len(live_site.model.calls) == calls
 
 
+def test_label_says_whose_answer_it_is(page: Page, live_site: LiveSite) -> None:
+    live_site.manage(
+        *("add_faq", "guide", "--courtesy", "--question", "Bonsoir", "--answer", "Bonsoir à vous !")
+    )
+    badge = "Où retirer son badge d’accès au bâtiment ?"
+    live_site.manage("add_faq", "guide", "--question", badge, "--answer", "À l’accueil.")
+    ask(page, "Bonsoir")
+    wait_for_end(page)
+    expect(page.locator(".provenance").last).to_have_text("Formule de politesse")
+    ask(page, badge)
+    wait_for_end(page)
+    expect(page.locator(".provenance").last).to_have_text("Réponse validée par l’équipe")
+
+
 def test_refused_question_makes_no_model_call(page: Page, live_site: LiveSite) -> None:
     calls = len(live_site.model.calls)
     ask(page, OUT_OF_DOMAIN)

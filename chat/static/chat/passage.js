@@ -46,7 +46,8 @@ function fill(source) {
   byId("passage-type").textContent = say(typeKey) === typeKey ? "" : say(typeKey);
   byId("passage-score").textContent = typeof source.score === "number" ? say("score", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
   byId("passage-question").textContent = source.question || "";
-  byId("passage-question").hidden = !source.question;
+  // The question of a pair is often the heading that it stands under: once is enough.
+  byId("passage-question").hidden = !source.question || sourceTitle(source).split(" › ").at(-1) === source.question;
   // Where a page of the web is; an address of any other kind is no link.
   const address = /^https?:\/\//i.test(source.url || "") ? source.url : "";
   byId("passage-link").parentElement.hidden = !address;

@@ -53,7 +53,7 @@ async function draw() {
 
 function row(link) {
   const until = link.expires_at
-    ? say("shareExpires", { date: new Date(link.expires_at).toLocaleDateString(config.language) }) : say("shareForever");
+    ? say("shareExpires", { date: new Date(link.expires_at).toLocaleDateString(config.language, { dateStyle: "long" }) }) : say("shareForever");
   return el("li", { class: "share-link" },
     el("input", { readonly: true, value: link.url, "aria-label": say("shareCopy"), onfocus: (event) => event.target.select() }),
     el("span", { class: "share-until" }, until),

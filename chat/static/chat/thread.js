@@ -193,7 +193,7 @@ export class Exchange {
   }
 
   showFoot({ status, answerSource, model, agent, message, messageId, feedback }) {
-    const labels = el("div", { class: "labels" }, provenance(answerSource, model));
+    const labels = el("div", { class: "labels" }, provenance(answerSource, model, this.sources));
     if (agent) labels.append(label("gear", agent, "agent"));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
     if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
@@ -233,9 +233,12 @@ function label(iconName, text, kind = "") {
   return el("span", { class: `provenance ${kind}` }, icon(iconName), text);
 }
 
-function provenance(answerSource, model) {
+/** How the answer was given. A stored reply without a source is one to a greeting or to thanks; one whose source is no document is staff's. */
+function provenance(answerSource, model, sources) {
   const iconName = PROVENANCE[answerSource];
   if (!iconName) return null;
+  if (answerSource === "direct_qa" && !sources.length) return label("smile", say("source.courtesy"));
+  if (answerSource === "direct_qa" && !sources[0].document_id) return label(iconName, say("source.learned"), "validated");
   const key = answerSource === "llm" && !model ? "source.llm.unnamed" : `source.${answerSource}`;
   return label(iconName, say(key, { model }), VALIDATED.has(answerSource) ? "validated" : "");
 }
@@ -342,7 +345,8 @@ export class Thread {
   }
 
   grown() {
-    if (this.follows) this.toBottom();
+    // A form that opens under an answer makes the thread grow too: whoever writes in it stays there.
+    if (this.follows && !document.activeElement?.closest("#thread form")) this.toBottom();
     this.refresh();
   }
 

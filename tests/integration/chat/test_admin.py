@@ -76,6 +76,25 @@ class PagesTest(TestCase):
             assert client.get(admin_url(model, "changelist")).status_code == 200
             assert client.get(admin_url(model, "change", key)).status_code == 200
 
+    def test_answers_are_shown_as_their_reader_saw_them(self) -> None:
+        client = superuser_client()
+        turn = make_exchange(
+            make_conversation(),
+            "Quels horaires ?",
+            "De **9** à `17 h` [1]. <script>x</script>",
+            model="direct_qr_match",
+        )
+        give_sources(turn)
+        page = client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        assert "<strong>9</strong> à <code>17 h</code>" in page
+        assert 'href="#source-turn-1"' in page
+        assert 'id="source-turn-1"' in page
+        assert "direct_qr_match" not in page
+        assert str(turn.pk) not in page.split("<title>")[1].split("</title>")[0]
+        thread = client.get(admin_url(Conversation, "change", turn.conversation_id))
+        assert "<strong>9</strong>" in thread.content.decode()
+        assert "<script>x" not in page + thread.content.decode()
+
     def test_no_other_right_opens_what_people_asked(self) -> None:
         turn = make_answered()
         staff = make_staff("chat.view_conversation", "chat.change_turn", "chat.view_message")
@@ -125,6 +144,41 @@ class PagesTest(TestCase):
         )
         assert list(page.context["cl"].result_list) == [turn]
         self.assertContains(page, "Quels horaires ?")
+
+
+class TemporaryChatsTest(TestCase):
+    def setUp(self) -> None:
+        self.client = client_of(make_staff("chat.view_turn"))
+        self.lasting = make_answered(conversation=make_conversation(title="Durable"))
+        self.brief = make_answered(
+            conversation=make_conversation(title="Passagère", is_temporary=True)
+        )
+        for turn in (self.lasting, self.brief):
+            Feedback.objects.create(turn=turn, verdict="down")
+
+    def page(self, *address: Any, **query: Any) -> str:
+        return self.client.get(admin_url(*address, **query)).content.decode()
+
+    def test_lists_mark_temporary_chats_and_no_others(self) -> None:
+        for model in (Conversation, Turn, Feedback):
+            assert self.page(model, "changelist").count(">Temporaire<") == 1
+
+    def test_pages_say_so(self) -> None:
+        for turn, times in ((self.brief, 1), (self.lasting, 0)):
+            for model, key in ((Turn, turn.pk), (Conversation, turn.conversation_id)):
+                page = self.page(model, "change", key)
+                assert page.count(">Temporaire<") == times
+                assert page.count("elle disparaît 24 h après") == times
+
+    def test_lists_are_filtered_by_it(self) -> None:
+        titles = self.page(Conversation, "changelist", is_temporary__exact=1)
+        assert "Passagère" in titles
+        assert "Durable" not in titles
+        without = self.page(Conversation, "changelist", is_temporary__exact=0)
+        assert "Passagère" not in without
+        turns = self.page(Turn, "changelist", conversation__is_temporary__exact=1)
+        assert str(self.brief.pk) in turns
+        assert str(self.lasting.pk) not in turns
 
 
 class ConversationPageTest(TestCase):

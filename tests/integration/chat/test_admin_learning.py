@@ -7,7 +7,8 @@ from django.test import TestCase
 from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
-from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus
+from chat.feedback import give_feedback
+from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verdict
 from chat.quality.recent import recent_questions
 from faqs.learning import without_citations
 from faqs.models import (
@@ -126,6 +127,29 @@ class KeepingTests(TestCase):
         await ask(self.deployment, KNOWN)
         await ask(self.deployment, FAR)
         assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
+
+    async def test_question_asked_again_in_its_place_counts_once(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        for _ in range(3):
+            turn = await conversation.turns.order_by("-started_at").afirst()
+            await ask(self.deployment, FAR, conversation, replaces=turn.pk if turn else None)
+        assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
+
+    async def test_edited_question_counts_beside_the_first(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        await ask(self.deployment, FAR, conversation)
+        first = await conversation.turns.aget()
+        await ask(self.deployment, f"{FAR} papaye ?", conversation, replaces=first.pk)
+        assert len(await self.kept()) == 2
+
+    async def test_thumbs_down_on_every_version_count_once(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        await ask(self.deployment, KNOWN, conversation)
+        first = await conversation.turns.aget()
+        await ask(self.deployment, KNOWN, conversation, replaces=first.pk)
+        async for turn in conversation.turns.all():
+            await in_database(give_feedback, turn, Verdict.DOWN)
+        assert await self.kept() == [(KNOWN, UnansweredReason.REPORTED)]
 
     async def test_poor_passages_count_as_unanswered_from_the_threshold_on(self) -> None:
         result, _ = await ask(self.deployment, NEAR)

@@ -167,6 +167,23 @@ class ConsumerTests(TestCase):
         assert await in_database(Message.objects.count) == 0
         await socket.close()
 
+    async def test_open_socket_stops_nothing_after_a_logout(self) -> None:
+        client, conversation = await self.owner()
+        reply = ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)
+        with scripted(reply):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await in_database(Session.objects.all().delete)
+            await socket.send(type="stop")
+            frames = [await socket.receive()]
+            while frames[-1]["type"] != "done":
+                frames.append(await socket.receive())
+        assert "conversation_not_found" in [frame.get("code") for frame in frames]
+        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Un début et la fin")
+        await socket.close()
+
     async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)

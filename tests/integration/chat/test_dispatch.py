@@ -21,6 +21,10 @@ POOL_QUESTION = "Quel est le tarif d'entrée de la piscine olympique ?"
 
 def make_two_agents() -> Deployment:
     deployment = make_library()
+    # A name drawn by lot would stand for the agent, near or far from any question.
+    deployment.agent.name = "Bibliothèque"
+    deployment.agent.description = "Horaires et salles de la bibliothèque"
+    deployment.agent.save()
     pool = make_agent(name="Piscine", description="Bassins, tarifs et horaires de la piscine")
     add_document(pool, name="piscine.md", text=POOL)
     Specialist.objects.create(deployment=deployment, agent=pool)

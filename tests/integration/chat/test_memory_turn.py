@@ -86,7 +86,8 @@ class MemoryTurnTests(TestCase):
         result, _ = await ask(self.deployment, stored.replace("2023", "2024"))
         assert self.outcome(result.trace.lines) == "refused"
         (line,) = [line for line in result.trace.lines if line["step"] == "memory_guard"]
-        assert "2023 ≠ 2024" in line["detail"]
+        [refused] = line["refused"]
+        assert (refused["question"], refused["clashes"]) == (stored, [["date", "2023", "2024"]])
 
     async def test_follow_up_neither_uses_nor_feeds_the_memory(self) -> None:
         await in_database(make_entry, self.deployment, "Et la piscine ?", "De 9 à 20 h.")

@@ -15,8 +15,9 @@ from django.utils import timezone
 from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
+from agents.admin_base import admin_url
 from agents.models import Audience, Deployment
-from chat.feedback import asked_question, give_feedback
+from chat.feedback import asked_question, give_feedback, withdraw_feedback
 from chat.models import (
     AnswerSource,
     Conversation,
@@ -31,10 +32,19 @@ from chat.models import (
 from chat.retention import forget_expired
 from chat.thread import claim_turn
 from chat.tracing import Trace
-from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
+from faqs.memory.entries import delete_entries, validate_entries
+from faqs.models import (
+    AnswerDoubt,
+    CachedResponse,
+    EntryStatus,
+    UnansweredQuestion,
+    WrongPair,
+)
 from knowledge.exceptions import EmbeddingUnavailableError
+from tests.admin_pages import superuser_client
 from tests.factories import (
     make_api_key,
+    make_conversation,
     make_deployment,
     make_entry,
     make_exchange,
@@ -165,18 +175,96 @@ class FeedbackTests(ReaderTest):
             self.turn.pk,
         )
 
-    def test_thumb_down_bars_the_stored_answer_that_was_given(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+    def given_from_memory(self, entry: CachedResponse, **owner: Any) -> Turn:
+        """The same stored answer in a conversation of its own."""
+        conversation = make_conversation(self.deployment, **(owner or {"visitor": uuid.uuid4()}))
         trace = Trace()
         trace.step("memory_guard", "respond_from_memory", entry=entry.pk)
-        Turn.objects.filter(pk=self.turn.pk).update(
-            answer_source=AnswerSource.MEMORY_GUARD, trace=trace.lines
+        return make_exchange(
+            conversation,
+            QUESTION,
+            "À l’accueil.",
+            answer_source=AnswerSource.MEMORY_GUARD,
+            trace=trace.lines,
         )
-        self.judge("down", reason="outdated")
-        self.judge("down")
+
+    def test_thumb_down_of_somebody_signed_in_bars_the_stored_answer_at_once(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        turn = self.given_from_memory(entry, user=make_user())
+        for _ in range(2):
+            give_feedback(turn, Verdict.DOWN, reason="outdated")
         entry.refresh_from_db()
         assert entry.status == EntryStatus.TO_REVIEW
         assert WrongPair.objects.get().response_id == entry.pk
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_one_anonymous_visitor_bars_nothing_however_often(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        visitor = uuid.uuid4()
+        for _ in range(3):
+            give_feedback(self.given_from_memory(entry, visitor=visitor), Verdict.DOWN)
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
+        assert not WrongPair.objects.exists()
+        assert entry.doubts.count() == 1
+
+    def test_as_many_anonymous_visitors_as_the_setting_says_bar_it(self) -> None:
+        for needed in (1, 2, 3):
+            entry = make_entry(self.deployment, f"{QUESTION} {needed}", "À l’accueil.")
+            with self.settings(ANONYMOUS_REPORTS_TO_WITHDRAW=needed):
+                for _ in range(needed):
+                    entry.refresh_from_db()
+                    assert entry.status == EntryStatus.VALID
+                    give_feedback(self.given_from_memory(entry), Verdict.DOWN, reason="outdated")
+            entry.refresh_from_db()
+            assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
+            assert not entry.doubts.exists()
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_doubt_that_is_taken_back_does_not_count(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        first, second = self.given_from_memory(entry), self.given_from_memory(entry)
+        give_feedback(first, Verdict.DOWN)
+        give_feedback(first, Verdict.UP)
+        give_feedback(second, Verdict.DOWN)
+        withdraw_feedback(second)
+        assert not entry.doubts.exists()
+        give_feedback(first, Verdict.DOWN)
+        give_feedback(second, Verdict.DOWN)
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.TO_REVIEW
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_staff_see_a_doubt_and_their_validation_ends_it(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        give_feedback(self.given_from_memory(entry), Verdict.DOWN, comment="Trop vieux.")
+        make_entry(self.deployment, "Une autre question ?")
+        staff = superuser_client()
+        page = staff.get(admin_url(CachedResponse, "changelist", doubts="1")).content.decode()
+        assert "mise en doute par 1 visiteur" in page
+        assert "Une autre question ?" not in page
+        shown = staff.get(admin_url(CachedResponse, "change", entry.pk)).content.decode()
+        assert "Trop vieux." in shown
+        validate_entries(CachedResponse.objects.filter(pk=entry.pk))
+        assert not entry.doubts.exists()
+
+    def test_doubt_goes_with_its_conversation_and_with_its_entry(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        turn = self.given_from_memory(entry)
+        give_feedback(turn, Verdict.DOWN)
+        turn.conversation.delete()
+        assert not entry.doubts.exists()
+        give_feedback(self.given_from_memory(entry), Verdict.DOWN)
+        assert delete_entries(CachedResponse.objects.filter(pk=entry.pk)) == 1
+        assert not AnswerDoubt.objects.exists()
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_visitor_alone_does_not_bar_what_staff_validated_from_their_turn(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.", source_turn=self.turn.pk)
+        validate_entries(CachedResponse.objects.filter(pk=entry.pk))
+        self.judge("down")
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
 
     def test_thumb_down_bars_what_was_learned_from_the_turn(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
@@ -378,6 +466,20 @@ class LinkTests(ReaderTest):
     def test_strangers_neither_share_nor_list(self) -> None:
         assert Client().post(self.url).status_code == 404
         assert Client().get(self.url).status_code == 404
+
+    def test_sources_are_shown_as_on_the_chat_page(self) -> None:
+        source = {
+            "n": 1,
+            "title": "Guide > Prix > Quel prix ?",
+            "question": "Quel prix ?",
+            "text": "`12` euros. <script>x</script>",
+        }
+        Message.objects.filter(role=Role.ASSISTANT).update(sources=[source])
+        page = Client().get(self.share()).content.decode()
+        assert "Guide › Prix › Quel prix ?" in page
+        assert "<code>12</code> euros" in page
+        assert "<script>x" not in page
+        assert "passage-question" not in page
 
     @override_settings(SHARE_MAX_LINKS=2)
     def test_links_of_a_conversation_are_bounded(self) -> None:

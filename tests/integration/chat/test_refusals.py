@@ -5,8 +5,11 @@ from typing import Any
 from django.core.cache import cache
 from django.test import TestCase, override_settings
 from django.urls import reverse
+from django.utils.translation import override
 
 from chat.refusals import recent_refusals
+from faqs.agreement import compare_questions
+from faqs.recall import stored_refusal
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import make_conversation, make_exchange
 
@@ -37,6 +40,25 @@ class RefusalsTests(TestCase):
         assert "Quel est le tarif en 2023 ?" in page
         assert "nombre : 2023 ≠ 2024" in page
         assert reverse("admin:chat_turn_change", args=[turn.pk]) in page
+
+    def test_a_reason_is_read_in_the_language_of_its_reader(self) -> None:
+        stored = "Peut-on payer par carte ?"
+        clashes = compare_questions(stored, "Comment payer par carte ?").disagreements
+        line = {
+            **refused(),
+            "detail": "",
+            "refused": [stored_refusal(stored, 0.97, "second_key", clashes)],
+        }
+        make_exchange(self.conversation, "Comment payer par carte ?", "…", trace=[line])
+        [french] = recent_refusals()[0].reasons
+        assert french == (
+            "Peut-on payer par carte ? (0,970) : Les deux questions diffèrent "
+            "(type de question : oui ou non ≠ comment)."
+        )
+        with override("en"):
+            [english] = recent_refusals()[0].reasons
+        assert "The two questions differ" in english
+        assert "(0.970)" in english
 
     def test_served_and_far_questions_are_no_refusals(self) -> None:
         for outcome in ("served", "no_candidate"):

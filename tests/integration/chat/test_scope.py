@@ -17,6 +17,7 @@ from faqs.learning import PHASE, scope_of
 from faqs.memory.files import export_memory, import_memory
 from faqs.memory.keys import Scope, key_hash
 from faqs.models import CachedResponse
+from faqs.recall import refusal_text
 from tests.factories import make_conversation, make_deployment, make_entry, make_library
 from tests.integration.chat.test_turn import NEAR, Listener, scripted
 
@@ -66,7 +67,9 @@ class ScopeTests(TestCase):
         assert isinstance(told, list)
         line = next(line for line in told if line["step"] == "memory_guard")
         assert line["outcome"] == "refused"
-        assert "apprise dans une autre phase ou un autre projet" in line["detail"]
+        (refused,) = line["refused"]
+        assert refused["reason"] == "scope"
+        assert "apprise dans une autre phase ou un autre projet" in refusal_text(refused)
 
     async def test_entries_that_were_imported_answer_as_before_and_in_their_own_scope(self) -> None:
         await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont"))

@@ -63,7 +63,11 @@ class Listener:
 
 
 async def ask(
-    deployment: Deployment, question: str, conversation: Conversation | None = None
+    deployment: Deployment,
+    question: str,
+    conversation: Conversation | None = None,
+    *,
+    replaces: uuid.UUID | None = None,
 ) -> tuple[TurnResult, Listener]:
     if conversation is None:
         conversation = await in_database(make_conversation, deployment)
@@ -72,6 +76,7 @@ async def ask(
         conversation_id=conversation.pk,
         client_message_id=str(uuid.uuid4()),
         question=question,
+        replaces=replaces,
     )
     listener = Listener()
     request = TurnRequest(

@@ -252,6 +252,16 @@ class StagedTests(TestCase):
         assert vector_store().resolve_alias(self.alias) == self.before
         assert generations(vector_store(), self.agent, QA) == [self.before]
 
+    def test_questions_of_people_go_when_the_decision_is_made(self) -> None:
+        for decide in (discard_build, approve_build):
+            with self.subTest(decide.__name__):
+                build = self.stage()
+                assert build.preview["questions"]
+                decide(build)
+                build.refresh_from_db()
+                assert "questions" not in build.preview
+                assert build.preview["changed"] == 1
+
     def test_staged_rebuild_keeps_its_lock_and_says_so(self) -> None:
         self.stage()
         with pytest.raises(RebuildInProgressError) as refused:

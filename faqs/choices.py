@@ -1,0 +1,186 @@
+"""What people chose where two stored questions were close: kept for staff, who may have it answered from then on.
+
+A choice says what one person meant, so nothing is answered from it until staff accept it. Accepted, the question becomes
+a phrasing of the validated answer that was chosen; where the answer is a document's, an entry of the deployment's memory,
+which is withdrawn when the passage changes. The same question in the same words is answered from then on.
+
+Personal data: who chose is not kept, a question with personal data is not kept at all, and a choice that nobody makes any
+more is forgotten like an unanswered question.
+"""
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, F, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.effective import effective_config
+from agents.models import Deployment
+from faqs.duplicates import find_similar
+from faqs.exceptions import AnswerRejectedError
+from faqs.indexing import sync_learned
+from faqs.learning import PHASE, one_line, save_learned
+from faqs.memory.array import current_audience
+from faqs.memory.entries import Draft, find_entry, project_of, write_entry
+from faqs.memory.keys import question_hash
+from faqs.memory.origins import origins_of
+from faqs.memory.personal_data import personal_data
+from faqs.models import ChoiceStatus, EntryStatus, LearnedResponse, OptionChoice
+from faqs.recall import memory_threshold
+from knowledge.embeddings.base import Purpose, embedder
+
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An option that was picked, with the answer that it was given. One of `learned_id` and `chunk_id` is there."""
+
+    deployment_id: int
+    question: str
+    option: str
+    answer: str
+    sources: Sequence[dict[str, Any]]
+    language: str
+    learned_id: int | None = None
+    chunk_id: int | None = None
+
+
+def keep_choice(choice: Choice, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()) -> bool:
+    """Count a choice, once for a turn and the `earlier` ones that it repeats; `False` where it is not kept."""
+    question, option = one_line(choice.question), one_line(choice.option)
+    if personal_data(question) or len(question) > settings.QA_MAX_QUESTION_CHARACTERS:
+        return False
+    answered: dict[str, Any] = {
+        "response_id": choice.learned_id,
+        "chunk_id": choice.chunk_id,
+        "answer": choice.answer,
+        "sources": list(choice.sources),
+        "language": choice.language,
+    }
+    row, _is_new = OptionChoice.objects.get_or_create(
+        deployment_id=choice.deployment_id,
+        question_hash=question_hash(question),
+        option_hash=question_hash(option),
+        defaults={"question": question, "option": option, **answered},
+    )
+    same = OptionChoice.objects.filter(pk=row.pk).exclude(last_turn__in=[turn_id, *earlier])
+    counted = same.update(
+        times_chosen=F("times_chosen") + 1, last_chosen_at=timezone.now(), last_turn=turn_id
+    )
+    # What staff would accept is what was given last; what they have decided on stays what they saw.
+    OptionChoice.objects.filter(pk=row.pk, status=ChoiceStatus.OPEN).update(**answered)
+    return bool(counted)
+
+
+def accept_choice(choice: OptionChoice) -> None:
+    """Have the question answered as it was chosen, from now on, on a person's word.
+
+    Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
+    """
+    accepted = OptionChoice.objects.filter(
+        deployment=choice.deployment_id,
+        question_hash=choice.question_hash,
+        status=ChoiceStatus.ACCEPTED,
+    )
+    if accepted.exists():
+        raise _rejected(_("un choix est déjà accepté pour cette question."))
+    if choice.response is None:
+        _remember(choice)
+    else:
+        _phrase(choice, choice.response)
+    OptionChoice.objects.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
+
+
+def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:
+    """Staff have decided: more of the same choice is counted, and asks for nothing."""
+    return choices.exclude(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
+
+
+def unlink_choices(turn_ids: Collection[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: what was chosen stays, and no longer says where."""
+    OptionChoice.objects.filter(last_turn__in=turn_ids).update(last_turn=None)
+
+
+def purge_choices() -> int:
+    """Forget what nobody chose for as long as an unanswered question is kept, or is beyond what a deployment keeps."""
+    limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
+    gone, _rows = OptionChoice.objects.filter(last_chosen_at__lt=limit).delete()
+    crowded = (
+        OptionChoice.objects.order_by()
+        .values("deployment")
+        .annotate(kept=Count("pk"))
+        .filter(kept__gt=settings.CLARIFICATION_MAX_CHOICES)
+    )
+    for deployment_id in list(crowded.values_list("deployment", flat=True)):
+        rows = OptionChoice.objects.filter(deployment=deployment_id).order_by("-last_chosen_at")
+        extra = list(rows.values_list("pk", flat=True)[settings.CLARIFICATION_MAX_CHOICES :])
+        for start in range(0, len(extra), _BATCH):
+            gone += OptionChoice.objects.filter(pk__in=extra[start : start + _BATCH]).delete()[0]
+    return gone
+
+
+def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
+    """The question as another phrasing of the validated answer, in every deployment of its agent."""
+    similar = find_similar(
+        agent=response.agent,
+        questions=[choice.question],
+        answer=response.answer,
+        exclude=response.pk,
+    )
+    if similar:
+        raise _rejected(
+            _("une autre réponse validée répond déjà à « %(question)s ».")
+            % {"question": similar[0].question}
+        )
+    with transaction.atomic():
+        stored = LearnedResponse.objects.select_for_update().get(pk=response.pk)
+        if not stored.is_standing:
+            raise _rejected(_("la réponse validée n’est plus servie."))
+        known = [phrasing.text for phrasing in stored.phrasings.all()]
+        save_learned(stored, phrasings=[*known, choice.question], in_worker=False)
+    # At once: the next choice that staff accept may ask the same, and is compared with what is indexed.
+    sync_learned([response.pk])
+
+
+def _remember(choice: OptionChoice) -> None:
+    """The question in the memory, with the passage that answers it."""
+    deployment = Deployment.objects.get(pk=choice.deployment_id)
+    model = embedder()
+    if memory_threshold(effective_config(deployment), model=model.recipe.model) is None:
+        raise _rejected(_("la mémoire du déploiement est désactivée."))
+    origins = origins_of(choice.sources)
+    if not origins:
+        raise _rejected(_("le passage a changé depuis, ou n’est plus servi."))
+    draft = Draft(
+        deployment_id=deployment.pk,
+        audience=current_audience(deployment),
+        question=choice.question,
+        answer=choice.answer,
+        vector=model.embed_one(choice.question, purpose=Purpose.QUERY),
+        recipe=model.recipe,
+        phase=PHASE,
+        project=project_of(deployment),
+        status=EntryStatus.VALID,
+        language=choice.language,
+        extra={"option": choice.option},
+        sources=choice.sources,
+        origins=origins,
+        source_turn=choice.last_turn,
+    )
+    existing = find_entry(draft)
+    if existing is not None and (
+        existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists()
+    ):
+        raise _rejected(_("une réponse à cette question a été écartée de la mémoire."))
+    write_entry(draft)
+
+
+def _rejected(reason: str) -> AnswerRejectedError:
+    return AnswerRejectedError(public_message=reason)
