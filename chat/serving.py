@@ -1,19 +1,19 @@
-"""The web server and its worker child, as one command.
+"""The web server and its worker, as one command.
 
-uvicorn runs in this process; a Celery worker runs as a child that is started again when it dies, is stopped with the
-server, and stops by itself when the server was killed. Turns are drained before the sockets close, so that each keeps
-its partial text.
+uvicorn runs in this process, or in several children where `processes` says so; a Celery worker runs as a child. Children
+are started again when they die, are stopped with the server, and stop by themselves when the server was killed. Turns are
+drained before the sockets close, so that each keeps its partial text.
 """
 
 import asyncio
-import logging
 import os
 import signal
 import socket
-import subprocess
 import sys
-import threading
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -22,69 +22,20 @@ from django.conf import settings
 
 from agents.llm.base import language_model
 from chat.runner import runner
+from chat.supervision import Child, end_with_the_parent
 
-logger = logging.getLogger(__name__)
-
-#: A worker that dies is started again after this pause, doubled at each quick death up to the ceiling.
-RESTART_SECONDS = 1.0
-RESTART_CEILING_SECONDS = 60.0
 WORKER_STOP_SECONDS = 10.0
+#: What a web process may take to end beyond the times that it is given for its answers and its connections.
+STOP_MARGIN_SECONDS = 5.0
 #: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying, makes
 #: every database step wait; benchmarks/streaming gained about 5 % at 1 ms, and nothing below.
 SWITCH_INTERVAL_SECONDS = 0.001
-
-
-class Worker:
-    """The Celery worker child."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._supervise, name="worker-supervisor", daemon=True
-        )
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=WORKER_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-
-    def _supervise(self) -> None:
-        pause = RESTART_SECONDS
-        while not self._stopping.is_set():
-            self._process = _spawn_worker()
-            try:
-                status = self._process.wait(timeout=RESTART_CEILING_SECONDS)
-            except subprocess.TimeoutExpired:
-                pause = RESTART_SECONDS
-                status = self._process.wait()
-            if self._stopping.is_set():
-                return
-            if status == os.EX_OK:
-                continue
-            logger.error(
-                "The worker ended with status %s; starting it again in %s s.", status, pause
-            )
-            self._stopping.wait(pause)
-            pause = min(pause * 2, RESTART_CEILING_SECONDS)
-
-
-def _spawn_worker() -> "subprocess.Popen[bytes]":
-    command = [
-        *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
-        *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
-        *("--without-gossip", "--without-mingle"),
-        *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
-    ]
-    environment = {**os.environ, "REPONDANT_PARENT_PID": str(os.getpid())}
-    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)  # noqa: S603  # fixed command
+#: Connections that wait for a web process which is busy or being started again; what uvicorn takes by default.
+LISTEN_BACKLOG = 2048
+#: Elsewhere than on Linux, sockets of one port do not share its connections.
+_SPREADS = sys.platform == "linux"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
 
 
 class _Server(uvicorn.Server):
@@ -112,28 +63,96 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(*, host: str, port: int, with_worker: bool = True) -> None:
+def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True) -> None:
     """Serve until a signal; raises `OSError` where the port cannot be had."""
     _require_port(host, port)
+    _exit_on_signals()
+    with _worker() if with_worker else nullcontext():
+        if processes > 1:
+            _serve_by_children(host, port, processes)
+        else:
+            _serve_here(uvicorn.Config(**_configuration(), host=host, port=port))
+
+
+def serve_on(descriptor: int) -> None:
+    """Serve, as one of several processes, what comes in at a listening socket of the parent."""
+    end_with_the_parent()
+    _exit_on_signals()
+    with socket.socket(fileno=descriptor) as listening:
+        _serve_here(uvicorn.Config(**_configuration()), listening)
+
+
+def _serve_here(config: uvicorn.Config, *sockets: socket.socket) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    worker = Worker() if with_worker else None
-    # uvicorn raises the signal again after its shutdown; this handler turns it into a clean exit.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _exit)
-    if worker is not None:
-        worker.start()
+    _Server(config).run(sockets=list(sockets) or None)
+
+
+def _serve_by_children(host: str, port: int, processes: int) -> None:
+    """Web processes with a listening socket each, among which the kernel spreads the connections.
+
+    The sockets stay open here: what arrives while a process is started again waits for the next.
+    """
+    with ExitStack() as opened:
+        sockets = [
+            opened.enter_context(_listening(host, port))
+            for _ in range(processes if _SPREADS else 1)
+        ]
+        children = [
+            Child(
+                f"web process {number + 1}",
+                [*_MANAGE, "serve", "--listen-fd", str(descriptor)],
+                pass_fds=[descriptor],
+            )
+            for number in range(processes)
+            for descriptor in [sockets[number % len(sockets)].fileno()]
+        ]
+        try:
+            for child in children:
+                child.start()
+            while True:
+                signal.pause()
+        finally:
+            opened.close()
+            _stop(children)
+
+
+def _stop(children: Sequence[Child]) -> None:
+    """End them all; a second signal to this process reaches them, too."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for child in children:
+            child.terminate()
+
+    for number in _SIGNALS:
+        signal.signal(number, pass_on)
+    pass_on(signal.SIGTERM, None)
+    limit = time.monotonic() + settings.TURN_DRAIN_SECONDS + settings.GRACEFUL_SHUTDOWN_SECONDS
+    for child in children:
+        child.wait(limit + STOP_MARGIN_SECONDS - time.monotonic())
+
+
+@contextmanager
+def _worker() -> Iterator[None]:
+    worker = Child(
+        "worker",
+        [
+            *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
+            *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
+            *("--without-gossip", "--without-mingle"),
+            *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
+        ],
+    )
+    worker.start()
     try:
-        _Server(uvicorn.Config(**_configuration(host, port))).run()
+        yield
     finally:
-        if worker is not None:
-            worker.stop()
+        worker.terminate()
+        worker.wait(WORKER_STOP_SECONDS)
 
 
-def _configuration(host: str, port: int) -> dict[str, Any]:
+def _configuration() -> dict[str, Any]:
     return {
         "app": "config.asgi:application",
-        "host": host,
-        "port": port,
         "lifespan": "off",
         "log_config": None,
         "access_log": False,
@@ -145,10 +164,30 @@ def _configuration(host: str, port: int) -> dict[str, Any]:
 
 
 def _require_port(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Raises where another server has it, also one that would share it."""
+    with _socket(host) as probe:
         probe.bind((host, port))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listening = _socket(host)
+    if _SPREADS:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listening.bind((host, port))
+    listening.listen(LISTEN_BACKLOG)
+    return listening
+
+
+def _socket(host: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return made
+
+
+def _exit_on_signals() -> None:
+    """uvicorn raises the signal again after its shutdown; this handler turns it into a clean exit."""
+    for number in _SIGNALS:
+        signal.signal(number, _exit)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

@@ -6,9 +6,6 @@ scheduler process is needed.
 
 import logging
 import os
-import signal
-import threading
-import time
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -20,9 +17,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-
-#: How often an embedded worker looks whether its server still lives.
-PARENT_POLL_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -98,21 +92,15 @@ app.steps["worker"].add(Reaper)
 
 @worker_init.connect
 def die_with_the_server(**_kwargs: Any) -> None:
-    """A worker that `serve` started stops when that server was killed: no orphan is left."""
-    parent = int(os.environ.get("REPONDANT_PARENT_PID", "0"))
-    if not parent:
-        return
+    from chat.supervision import end_with_the_parent
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PARENT_POLL_SECONDS)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+    end_with_the_parent()
 
 
 @task_postrun.connect
 def leave_after_a_build(task: Any, **_kwargs: Any) -> None:
     """An embedded worker ends after an indexing job and is started anew: the models it loaded go with it."""
-    if os.environ.get("REPONDANT_PARENT_PID") and task.name.endswith("run_index_build"):
+    from chat.supervision import is_child
+
+    if is_child() and task.name.endswith("run_index_build"):
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

@@ -56,7 +56,7 @@ RuntimeSettings(asks_per_minute_user=100_000, asks_per_minute_address=100_000).s
 
 
 @contextmanager
-def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
+def site(base_url: str, processes: int = 1) -> Iterator[tuple[int, psutil.Process]]:
     """`manage.py serve` in a process of its own: its port and process."""
     with tempfile.TemporaryDirectory(prefix="repondant-bench-") as folder:
         environment = {
@@ -81,7 +81,10 @@ def site(base_url: str) -> Iterator[tuple[int, psutil.Process]]:
             _manage(words, quiet)
         port = free_port()
         process = subprocess.Popen(  # noqa: S603  # fixed command
-            [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(port)],
+            [
+                *(sys.executable, "manage.py", "serve", "--no-worker"),
+                *("--port", str(port), "--processes", str(processes)),
+            ],
             cwd=PROJECT,
             env=environment,
             stdout=subprocess.DEVNULL,
@@ -136,10 +139,10 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
     owners = [await asyncio.to_thread(new_conversation, port) for _ in range(streams)]
     sockets = [await LeanSocket.open(port, *owner) for owner in owners]
     times = [StreamTimes() for _ in sockets]
-    before, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
+    before, cpu = time.perf_counter(), _cpu_seconds(process)
     answers = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
     seconds = time.perf_counter() - before
-    cpu = sum(process.cpu_times()[:2]) - cpu
+    cpu = _cpu_seconds(process) - cpu
     for opened in sockets:
         opened.close()
     lags = sorted(lag for answer in answers for lag in _lags_ms(answer))
@@ -162,11 +165,15 @@ async def _settled(process: psutil.Process) -> None:
     """Wait until the turns before are kept (`chat.afterwards`): each burst meets a process that is not working off another."""
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
-        before = sum(process.cpu_times()[:2])
+        before = _cpu_seconds(process)
         await asyncio.sleep(SETTLED_SECONDS)
-        if sum(process.cpu_times()[:2]) - before < 0.05 * SETTLED_SECONDS:
+        if _cpu_seconds(process) - before < 0.05 * SETTLED_SECONDS:
             return
     raise TimeoutError("The site did not come to rest.")
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    return sum(sum(p.cpu_times()[:2]) for p in (process, *process.children(recursive=True)))
 
 
 class LeanSocket:
@@ -260,10 +267,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--interval-ms", type=float, default=10.0)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1, help="web processes of the site")
     options = parser.parse_args(arguments)
     with (
         model_server(tokens=options.tokens, interval_ms=options.interval_ms) as url,
-        site(url) as (port, process),
+        site(url, options.processes) as (port, process),
     ):
         run_loop(measure_site(port, 4, process))
         for _ in range(options.repeats):

@@ -75,6 +75,7 @@ class Command(BaseCommand):
 def serve_anew(options: dict[str, Any]) -> NoReturn:
     """Become `serve`: a process that has indexed keeps 24 MB that serving does not need (benchmarks/idle)."""
     words = ["serve", "--host", options["host"], "--port", str(options["port"])]
+    words += ["--processes", str(options["processes"])]
     if options["no_worker"]:
         words.append("--no-worker")
     connections.close_all()

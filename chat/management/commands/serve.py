@@ -1,15 +1,21 @@
 """`serve`: the web server and its worker, one command."""
 
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from agents.llm.base import language_model
-from chat.serving import serve
+from chat.serving import serve, serve_on
 from knowledge.embeddings.base import embedder
+
+WITHOUT_REDIS = (
+    "Several web processes without REDIS_URL: whoever comes back to another process sees a running answer once it is "
+    "whole, and each process counts the rate limits for itself."
+)
 
 
 class Command(BaseCommand):
@@ -17,31 +23,54 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_serving_arguments(parser)
+        parser.add_argument("--listen-fd", type=int, help=SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Load what the first question would wait for, then serve."""
         require_migrations()
-        host, port = options["host"], options["port"]
-        embedder().warm_up()
-        if (model := language_model()) is not None:
-            model.warm_up()
+        if options["listen_fd"] is not None:
+            warm_up()
+            return serve_on(options["listen_fd"])
+        host, port, processes = options["host"], options["port"], options["processes"]
+        if processes == 1:
+            warm_up()
+        elif not settings.REDIS_URL:
+            self.stderr.write(WITHOUT_REDIS)
         self.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
         self.stdout.write("Stop with Ctrl+C.")
         self.stdout.flush()
         try:
-            serve(host=host, port=port, with_worker=not options["no_worker"])
+            serve(host=host, port=port, processes=processes, with_worker=not options["no_worker"])
         except OSError as error:
             raise CommandError(
                 f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
             ) from error
 
 
+def warm_up() -> None:
+    """Load what the first question would wait for."""
+    embedder().warm_up()
+    if (model := language_model()) is not None:
+        model.warm_up()
+
+
 def add_serving_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument(
+        "--processes",
+        type=_at_least_one,
+        default=str(settings.WEB_PROCESSES),
+        help="web processes on this machine (WEB_PROCESSES)",
+    )
+    parser.add_argument(
         "--no-worker", action="store_true", help="web only; run Celery workers elsewhere"
     )
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
 
 
 def require_migrations() -> None:

@@ -1,0 +1,111 @@
+"""Processes that `serve` keeps running: the worker, and the web processes where there are several."""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+
+from django.conf import settings
+
+logger = logging.getLogger(__name__)
+
+#: A child that dies is started again after this pause, doubled at each quick death up to the ceiling.
+RESTART_SECONDS = 1.0
+RESTART_CEILING_SECONDS = 60.0
+#: How often a child looks whether its server still lives.
+PARENT_POLL_SECONDS = 1.0
+_PARENT = "REPONDANT_PARENT_PID"
+
+
+class Child:
+    """A process that is started again when it dies.
+
+    It leads a group of its own: a Ctrl+C of the terminal reaches the server alone, which then stops it in order.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, pass_fds: Sequence[int] = ()) -> None:
+        self._name = name
+        self._command = list(command)
+        self._pass_fds = tuple(pass_fds)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._supervise, name=f"{name}-supervisor", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not start it again; asked a second time, it does not wait for its work."""
+        with self._starting:
+            self._stopping.set()
+            if self._process is not None and self._process.poll() is None:
+                self._process.terminate()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended; killed where that takes longer."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(timeout=max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            logger.error("The %s did not end in time and is killed.", self._name)
+            self._process.kill()
+            self._process.wait()
+
+    def _supervise(self) -> None:
+        pause = RESTART_SECONDS
+        while (process := self._spawn()) is not None:
+            try:
+                status = process.wait(timeout=RESTART_CEILING_SECONDS)
+            except subprocess.TimeoutExpired:
+                pause = RESTART_SECONDS
+                status = process.wait()
+            if self._stopping.is_set():
+                return
+            if status == os.EX_OK:
+                continue
+            logger.error(
+                "The %s ended with status %s; starting it again in %s s.",
+                self._name,
+                status,
+                pause,
+            )
+            self._stopping.wait(pause)
+            pause = min(pause * 2, RESTART_CEILING_SECONDS)
+
+    def _spawn(self) -> "subprocess.Popen[bytes] | None":
+        with self._starting:
+            if self._stopping.is_set():
+                return None
+            self._process = subprocess.Popen(  # noqa: S603  # a command of ours
+                self._command,
+                cwd=settings.BASE_DIR,
+                env={**os.environ, _PARENT: str(os.getpid())},
+                pass_fds=self._pass_fds,
+                process_group=0,
+            )
+            return self._process
+
+
+def is_child() -> bool:
+    return _PARENT in os.environ
+
+
+def end_with_the_parent() -> None:
+    """In a child: end as by SIGTERM when the server was killed, so that no orphan is left."""
+    parent = int(os.environ.get(_PARENT, "0"))
+    if not parent:
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

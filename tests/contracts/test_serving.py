@@ -1,0 +1,100 @@
+"""`serve` with several web processes on one port: whoever of them dies, the port answers, and nobody is left behind."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import psutil
+import pytest
+
+from benchmarks.resilience.site import PROJECT, Site, WebProcess
+from tests.model_server import ModelServer
+
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
+
+#: Longer than a web process takes to start again on a busy machine.
+PATIENCE_SECONDS = 90.0
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with ModelServer() as model, Site(model, WEB_PROCESSES="2") as served:
+        yield served
+
+
+@pytest.fixture
+def server(site: Site) -> WebProcess:
+    """Up, with both of its web processes."""
+    (process,) = site.processes
+    process.ensure_up()
+    wait_for_both(process)
+    return process
+
+
+def children(server: WebProcess) -> list[psutil.Process]:
+    return psutil.Process(server.pid).children()
+
+
+def answers(server: WebProcess) -> bool:
+    with urllib.request.urlopen(f"{server.url}/healthz", timeout=PATIENCE_SECONDS) as response:  # noqa: S310
+        return bool(response.status == 200)
+
+
+def wait_for_both(server: WebProcess) -> None:
+    limit = time.monotonic() + PATIENCE_SECONDS
+    while len(children(server)) < 2:
+        assert time.monotonic() < limit, "No second web process was started."
+        time.sleep(0.1)
+
+
+def test_both_processes_take_connections(server: WebProcess) -> None:
+    def connected() -> set[int]:
+        return {
+            child.pid
+            for child in children(server)
+            if any(c.status == psutil.CONN_ESTABLISHED for c in child.net_connections("tcp"))
+        }
+
+    with ExitStack() as opened:
+        for _ in range(20):
+            opened.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while connected() != {child.pid for child in children(server)}:
+            assert time.monotonic() < limit, "One web process takes every connection."
+            time.sleep(0.1)
+
+
+def test_killed_process_is_replaced_and_no_connection_is_refused(server: WebProcess) -> None:
+    first, second = children(server)
+    first.kill()
+    # Half of these arrive at the socket of the dead one, and wait for the next.
+    assert all(answers(server) for _ in range(10))
+    wait_for_both(server)
+    assert second in children(server)
+    assert first not in children(server)
+
+
+def test_port_of_another_server_is_not_shared(server: WebProcess, site: Site) -> None:
+    command = [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(server.port)]
+    refused = subprocess.run(  # noqa: S603  # our own command
+        command, cwd=PROJECT, env=site.environment, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert f"Port {server.port}" in refused.stderr
+
+
+def test_sigterm_ends_them_in_order(server: WebProcess) -> None:
+    before = children(server)
+    assert server.stop() == 0
+    assert not any(child.is_running() for child in before)
+
+
+def test_killed_server_leaves_no_process_behind(server: WebProcess) -> None:
+    before = children(server)
+    server.kill()
+    _gone, alive = psutil.wait_procs(before, timeout=PATIENCE_SECONDS)
+    assert not alive
