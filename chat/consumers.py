@@ -16,6 +16,7 @@ from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
+from chat.metrics import SOCKETS
 from chat.models import Conversation
 from chat.permissions import socket_conversation, socket_turn
 from chat.protocol import (
@@ -44,6 +45,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def connect(self) -> None:
         self._following: asyncio.Task[None] | None = None
+        SOCKETS.inc()
         self._address = _address_of(self.scope)
         self._language = self.scope.get("language") or translation.get_language()
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
@@ -68,6 +70,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             await self._check_rights(self.conversation.pk)
 
     async def disconnect(self, code: int) -> None:
+        SOCKETS.dec()
         self._unfollow()
 
     async def receive(

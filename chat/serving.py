@@ -14,11 +14,14 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from django.conf import settings
+from prometheus_client.multiprocess import mark_process_dead
 
 from agents.llm.base import language_model
 from chat.runner import runner
@@ -92,7 +95,7 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
 
     The sockets stay open here: what arrives while a process is started again waits for the next.
     """
-    with ExitStack() as opened:
+    with ExitStack() as opened, TemporaryDirectory(prefix="repondant-metrics-") as figures:
         sockets = [
             opened.enter_context(_listening(host, port))
             for _ in range(processes if _SPREADS else 1)
@@ -102,6 +105,8 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
                 f"web process {number + 1}",
                 [*_MANAGE, "serve", "--listen-fd", str(descriptor)],
                 pass_fds=[descriptor],
+                environment={"PROMETHEUS_MULTIPROC_DIR": figures},
+                on_end=partial(mark_process_dead, path=figures),
             )
             for number in range(processes)
             for descriptor in [sockets[number % len(sockets)].fileno()]

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from django.conf import settings
 
@@ -26,10 +26,21 @@ class Child:
     It leads a group of its own: a Ctrl+C of the terminal reaches the server alone, which then stops it in order.
     """
 
-    def __init__(self, name: str, command: Sequence[str], *, pass_fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        pass_fds: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        on_end: Callable[[int], None] = lambda pid: None,
+    ) -> None:
+        """`environment` is added to this process's own; `on_end` is told the id of each process that has ended."""
         self._name = name
         self._command = list(command)
         self._pass_fds = tuple(pass_fds)
+        self._environment = environment or {}
+        self._on_end = on_end
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = threading.Lock()
         self._stopping = threading.Event()
@@ -66,6 +77,7 @@ class Child:
             except subprocess.TimeoutExpired:
                 pause = RESTART_SECONDS
                 status = process.wait()
+            self._on_end(process.pid)
             if self._stopping.is_set():
                 return
             if status == os.EX_OK:
@@ -86,7 +98,7 @@ class Child:
             self._process = subprocess.Popen(  # noqa: S603  # a command of ours
                 self._command,
                 cwd=settings.BASE_DIR,
-                env={**os.environ, _PARENT: str(os.getpid())},
+                env={**os.environ, **self._environment, _PARENT: str(os.getpid())},
                 pass_fds=self._pass_fds,
                 process_group=0,
             )

@@ -47,9 +47,10 @@ from chat.client_threads import GivenContext
 from chat.dispatching import dispatch
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.memory import Learning, lesson_of, recall_answer
+from chat.metrics import RUNNING, TurnClock
 from chat.models import AnswerSource, StopReason, Turn, TurnStatus
 from chat.prompting import build_prompt, number_sources
-from chat.protocol import Delta, Done, Failure, Sources
+from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rendering import render_answer
 from chat.rewriting import resolved_question
 from chat.rounds import pending_calls
@@ -155,11 +156,17 @@ class TurnResult:
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
     """Answer one question. Errors of ours end the turn as `Failure`; a cancellation keeps the partial text."""
-    result = TurnResult()
-    with translation.override(request.language):
+    result, clock = TurnResult(), TurnClock()
+
+    async def timed(event: Event) -> None:
+        if isinstance(event, Delta):
+            clock.text()
+        await emit(event)
+
+    with translation.override(request.language), RUNNING.track_inprogress():
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
-                await _answer(request, result, emit)
+                await _answer(request, result, timed)
             if result.answer.stop_reason == _PAUSED:
                 result.status = TurnStatus.AWAITING_APPROVAL
         except asyncio.CancelledError:
@@ -173,7 +180,7 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
             result.status = TurnStatus.FAILED
             raise
         finally:
-            await _uncancelled(_finish(request, result, emit))
+            await _uncancelled(_finish(request, result, emit, clock))
     return result
 
 
@@ -560,7 +567,7 @@ async def _generate(
     return reply
 
 
-async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
+async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: TurnClock) -> None:
     """The one way out of a turn: save it, then say how it ended."""
     answer, message_id = result.answer, None
     if result.error is not None:
@@ -581,6 +588,12 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
         answer_source=answer.source,
         llm_calls=answer.llm_calls,
         error=result.error,
+    )
+    clock.ended(
+        status=result.status.value,
+        source=answer.source,
+        llm_calls=answer.llm_calls,
+        error_code=result.error.code if result.error else "",
     )
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))

@@ -1,6 +1,7 @@
 """Liveness, readiness and metrics: what an orchestrator and a monitoring system ask."""
 
 import hmac
+import os
 from collections.abc import Callable
 
 from celery import current_app
@@ -11,8 +12,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
+from config.job_metrics import JobCollector
 from knowledge.exceptions import KnowledgeError
 from knowledge.vectors.base import vector_store
 
@@ -50,7 +53,18 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, for staff and for the bearer of `METRICS_TOKEN`."""
     if not (_bears_token(request) or (request.user.is_authenticated and request.user.is_staff)):
         return HttpResponse(status=403)
-    return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _registry() -> CollectorRegistry:
+    """What this process counts; where several share a port, what they all count."""
+    registry = CollectorRegistry(support_collectors_without_names=True)
+    registry.register(JobCollector())
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library leaves it untyped
+    else:
+        registry.register(REGISTRY)
+    return registry
 
 
 def _bears_token(request: HttpRequest) -> bool:

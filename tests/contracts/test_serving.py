@@ -11,8 +11,9 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from benchmarks.resilience.site import PROJECT, Site, WebProcess
+from benchmarks.resilience.site import AGENT, PROJECT, Site, WebProcess
 from tests.model_server import ModelServer
+from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
 
@@ -22,7 +23,7 @@ PATIENCE_SECONDS = 90.0
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with ModelServer() as model, Site(model, WEB_PROCESSES="2") as served:
+    with ModelServer() as model, Site(model, WEB_PROCESSES="2", METRICS_TOKEN="secret") as served:
         yield served
 
 
@@ -36,7 +37,7 @@ def server(site: Site) -> WebProcess:
 
 
 def children(server: WebProcess) -> list[psutil.Process]:
-    return psutil.Process(server.pid).children()
+    return list(psutil.Process(server.pid).children())
 
 
 def answers(server: WebProcess) -> bool:
@@ -76,6 +77,19 @@ def test_killed_process_is_replaced_and_no_connection_is_refused(server: WebProc
     wait_for_both(server)
     assert second in children(server)
     assert first not in children(server)
+
+
+def test_figures_of_both_are_added_up(server: WebProcess) -> None:
+    request = urllib.request.Request(  # noqa: S310  # loopback
+        f"{server.url}/metrics", headers={"Authorization": "Bearer secret"}
+    )
+    visitor = Visitor(server.url, AGENT)
+    with ExitStack() as opened:
+        for _ in range(8):
+            opened.enter_context(visitor.socket(server.url).connection)
+        for _ in range(8):
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:  # noqa: S310
+                assert b"repondant_sockets 8.0" in response.read()
 
 
 def test_port_of_another_server_is_not_shared(server: WebProcess, site: Site) -> None:

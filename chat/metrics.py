@@ -1,0 +1,49 @@
+"""Figures about answers, for `/metrics` (`config.health`): what was answered how, how fast, and what failed.
+
+No label holds what somebody wrote or who they are: statuses, exits and error codes only. With several web processes on one
+port (`chat.serving`) their figures are added up, and those of a process that died stay counted.
+"""
+
+import time
+
+from prometheus_client import Counter, Gauge, Histogram
+
+#: Seconds: an answer from the memory takes milliseconds, one of the model with tools a minute.
+_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+TURNS = Counter("repondant_turns", "Turns that ended, by status and exit.", ["status", "source"])
+FAILURES = Counter("repondant_turn_failures", "Turns that failed, by error code.", ["code"])
+MODEL_CALLS = Counter("repondant_model_calls", "Calls of the language model for answers.")
+TURN_SECONDS = Histogram(
+    "repondant_turn_seconds",
+    "From the question to the stored answer.",
+    ["source"],
+    buckets=_BUCKETS,
+)
+FIRST_TEXT_SECONDS = Histogram(
+    "repondant_first_text_seconds", "From the question to the first text.", buckets=_BUCKETS
+)
+RUNNING = Gauge("repondant_running_turns", "Turns that run now.", multiprocess_mode="livesum")
+SOCKETS = Gauge("repondant_sockets", "Open WebSockets.", multiprocess_mode="livesum")
+
+
+class TurnClock:
+    """Times one turn: its first text, then its end."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._has_text = False
+
+    def text(self) -> None:
+        if not self._has_text:
+            self._has_text = True
+            FIRST_TEXT_SECONDS.observe(time.perf_counter() - self._start)
+
+    def ended(self, *, status: str, source: str, llm_calls: int, error_code: str) -> None:
+        """`source` is empty where the turn ended before one was chosen."""
+        TURNS.labels(status, source).inc()
+        MODEL_CALLS.inc(llm_calls)
+        if error_code:
+            FAILURES.labels(error_code).inc()
+        if source:
+            TURN_SECONDS.labels(source).observe(time.perf_counter() - self._start)
