@@ -117,6 +117,10 @@ def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again
     expect(page.locator(".prose").last).to_contain_text("lendemain.", timeout=30_000)
     page.reload()
     expect(page.locator(".prose").last).to_contain_text("lendemain.")
+    # The same turn went on: what its tools had done is not done twice, and no second question was asked.
+    conversation = page.url.split("/c/")[1].strip("/").replace("-", "")
+    turns = f"SELECT COUNT(*) FROM chat_turn WHERE conversation_id = '{conversation}'"  # noqa: S608
+    assert site.query(turns) == [(1,)]
 
 
 def test_question_sent_while_the_server_is_away_is_answered_once_it_is_back(

@@ -35,6 +35,12 @@ export class Connection {
     this.open();
   }
 
+  /** Run a turn again that failed or was interrupted; what runs or is answered already is followed. */
+  again(turnId) {
+    this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false, isAgain: true };
+    this.open();
+  }
+
   /** Send what the reader decided of a tool. After the last decision (`isLast`) the turn goes on, told from its start. */
   decide(turnId, toolCallId, isApproved, isLast) {
     this.decisions.push({ type: isApproved ? "approve" : "deny", turnId, toolCallId });
@@ -101,7 +107,8 @@ export class Connection {
   sendTurn() {
     const turn = this.turn;
     if (!turn) return;
-    if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
+    if (turn.isAgain) this.send({ type: "retry", turnId: turn.id });
+    else if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
     else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }) });
     if (turn.stopping) this.send({ type: "stop" });
     this.watch();
@@ -112,7 +119,7 @@ export class Connection {
     if (this.retries) { this.retries = 0; this.handlers.back(); }
     const turn = this.turn;
     if (!turn) return;
-    if (frame.type === "meta") turn.id = frame.turnId;
+    if (frame.type === "meta") { turn.id = frame.turnId; turn.isAgain = false; }
     if (frame.id) turn.lastEventId = frame.id;
     const isLast = frame.type === "done" || frame.type === "error";
     if (isLast) { this.turn = null; clearTimeout(this.silence); } else this.watch();

@@ -25,6 +25,7 @@ let isTemporary = false;
 const thread = new Thread({
   isRunning: () => composer.running,
   replace: (replaced, text) => ask(text, { replaced }),
+  retry,
   show: switchTo,
   decide,
 });
@@ -127,6 +128,17 @@ async function ask(question, { fromField = false, replaced = null } = {}) {
   keepPending(pending);
   if (fromField) composer.clear();
   connection.ask(pending.message, pending.clientMessageId, pending.replaces);
+}
+
+/** Run an unfinished turn again: tools that have run do not run twice. Where the conversation has gone on, ask another version. */
+function retry(unfinished) {
+  if (composer.running || !connection) return;
+  if (!thread.isLast(unfinished)) { ask(unfinished.question, { replaced: unfinished }); return; }
+  hideNotice();
+  exchange = unfinished;
+  thread.follows = true;
+  composer.setRunning(true);
+  connection.again(unfinished.turnId);
 }
 
 /** Show the branch of another version of a question, where the reader is looking. */
@@ -283,7 +295,7 @@ function failed(frame, turn) {
   }
   composer.setRunning(false);
   // A refusal to resume says nothing about the turn: what is stored does.
-  if (!frame.id) { loadMessages(conversationId, opening); return; }
+  if (!frame.id) { if (turn.isAgain) notify(frame.message); loadMessages(conversationId, opening); return; }
   exchange?.fail(frame.message);
   announce(frame.message);
 }

@@ -11,11 +11,12 @@ const NEAR_BOTTOM = 60;
 const PROVENANCE = {
   memory_guard: "seal", clarification: "question", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
 };
+const UNFINISHED = new Set(["failed", "interrupted"]);
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
-  /** `handlers`: isRunning(), replace(exchange, text), show(turnId, direction), decide(exchange, toolCallId, isApproved, isLast). */
+  /** `handlers`: isRunning(), replace(exchange, text), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
   constructor(text, handlers) {
     this.question = text;
     this.handlers = handlers;
@@ -106,9 +107,10 @@ export class Exchange {
     this.streamed.update(this.text, { turn: this.turnId, numbers: new Set(this.sources.map((source) => source.n)) });
   }
 
-  /** The same question again: another version of this exchange, or a first try where none reached the server. */
-  again() {
-    this.handlers.replace(this, this.question);
+  /** An unfinished turn goes on; else the same question again, as another version or where none reached the server. */
+  again(isUnfinished) {
+    if (isUnfinished && this.turnId) this.handlers.retry(this);
+    else this.handlers.replace(this, this.question);
   }
 
   /** The end: `answer` is {html, content, status, answerSource, model, messageId, feedback}. */
@@ -127,7 +129,7 @@ export class Exchange {
   /** The turn failed; text that had come stays. */
   fail(message) {
     this.end();
-    if (!this.text.trim()) { this.showUnanswered(message); return; }
+    if (!this.text.trim()) { this.showUnanswered(message, "failed"); return; }
     this.draw();
     this.prose.classList.remove("streaming");
     this.labelCitations();
@@ -145,7 +147,7 @@ export class Exchange {
   }
 
   showUnanswered(message, status = "") {
-    const retry = action("redo", say(status === "interrupted" ? "resume" : "retry"), () => this.again());
+    const retry = action("redo", say(status === "interrupted" ? "resume" : "retry"), () => this.again(UNFINISHED.has(status)));
     this.body.hidden = false;
     this.prose.replaceChildren(el("div", { class: "unanswered" }, el("p", {}, message), retry));
     this.foot.replaceChildren();
@@ -200,10 +202,11 @@ export class Exchange {
     const why = config.urls.turnAdmin && this.turnId
       ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
     const again = { failed: "retry", interrupted: "resume" }[status] ?? "askAgain";
+    const isUnfinished = UNFINISHED.has(status);
     const thumbs = messageId ? new FeedbackButtons(messageId, feedback) : null;
     const actions = el("div", { class: "actions" },
       this.copyButton(),
-      action("redo", say(again), () => this.again(), say("askAgainHint")),
+      action("redo", say(again), () => this.again(isUnfinished), isUnfinished ? null : say("askAgainHint")),
       thumbs?.up, thumbs?.down, why);
     this.foot.replaceChildren(labels, actions, ...(thumbs ? [thumbs.form] : []));
   }
@@ -305,6 +308,10 @@ export class Thread {
     const place = this.exchanges.indexOf(exchange);
     if (place < 0) return;
     for (const gone of this.exchanges.splice(place)) gone.element.remove();
+  }
+
+  isLast(exchange) {
+    return this.exchanges.at(-1) === exchange;
   }
 
   /** The turns on screen that the server knows, in their order. */
