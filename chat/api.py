@@ -35,6 +35,7 @@ from agents.exceptions import ApplicationError
 from chat.branches import branch_turns, show_version
 from chat.exceptions import (
     ConversationNotFoundError,
+    DeploymentClosedError,
     DeploymentNotFoundError,
     InvalidMessageError,
     InvalidToolMessageError,
@@ -115,6 +116,7 @@ _STATUS: dict[type[ApplicationError], int] = {
     ThreadConflictError: 409,
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
+    DeploymentClosedError: 403,
     RateLimitedError: 429,
     VisitorTokenError: 401,
     WidgetClosedError: 403,

@@ -353,11 +353,13 @@ class IsService(BasePermission):
 
 
 def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
-    """The conversation that a service writes to; raises where its token is for other deployments."""
+    """The conversation that a service writes to; raises where its token is for other deployments, or that one is closed."""
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
     conversation = found.first()
     if conversation is None:
         raise ConversationNotFoundError("no such conversation")
     if not token.may_write(conversation):
         raise ServiceForbiddenError(f"token {token.pk} is for other deployments")
+    if not conversation.deployment.is_active:
+        raise DeploymentClosedError(f"deployment {conversation.deployment_id} is switched off")
     return conversation
