@@ -245,6 +245,7 @@ def _strings() -> dict[str, str]:
         "you": _("Vous"),
         "searching": _("Recherche dans les documents…"),
         "sources": _("Sources"),
+        "untitled": _("Document sans titre"),
         "interrupted": _("Réponse interrompue"),
         "failed": _("La réponse n’a pas pu être donnée. Réessayez."),
         "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),

@@ -35,7 +35,7 @@ class WidgetTests(TestCase):
         return Client().get(address, {"origin": origin, **query}, headers=headers)
 
     def config(self, page: Any) -> dict[str, Any]:
-        found = re.search(r'id="frame-config"[^>]*>(.*?)</script>', page.content.decode())
+        found = re.search(r'id="page-config"[^>]*>(.*?)</script>', page.content.decode())
         assert found is not None, page.content
         config: dict[str, Any] = json.loads(found[1])
         return config
@@ -73,7 +73,7 @@ class FrameTests(WidgetTests):
         ):
             page = self.frame(origin, referrer)
             assert page.status_code == 403, origin
-            assert b"frame-config" not in page.content
+            assert b"page-config" not in page.content
 
     def test_closed_or_private_deployments_are_on_no_site(self) -> None:
         for change in ({"is_active": False}, {"audience": Audience.SIGNED_IN}):
