@@ -488,6 +488,7 @@ JOB_HARD_LIMIT_SECONDS = env.int("JOB_HARD_LIMIT_SECONDS", default=6 * 3600 + 30
 LANGUAGE_CODE = "fr"
 LANGUAGES = [("fr", "Français"), ("en", "English")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["config.formats"]
 TIME_ZONE = env.str("TIME_ZONE", default="Europe/Paris")
 USE_TZ = True
 
