@@ -72,6 +72,11 @@ class EffectiveConfig:
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 
+    @property
+    def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
+        """The settings as each agent of the deployment has them, the default one's first."""
+        return tuple(agent.config for agent in self.agents) or (self,)
+
 
 @dataclass(frozen=True, slots=True)
 class Specialised:
