@@ -99,7 +99,7 @@ def test_source_is_shown_without_the_marks_of_its_markdown(
     frame = opened(page, "Poser une question")
     frame.locator("#question").fill("Que fait la commande archiver avec les anciens dossiers ?")
     frame.get_by_role("button", name="Envoyer").click()
-    frame.locator("a.citation").first.click()
+    frame.locator("details summary").click()
     source = frame.locator("details li").first
     expect(source).to_contain_text("Que fait la commande archiver avec les anciens dossiers ?")
     expect(source.locator("blockquote code")).to_have_text("archiver")
