@@ -72,6 +72,11 @@ class EffectiveConfig:
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 
+    @property
+    def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
+        """The settings as each agent of the deployment has them, the default one's first."""
+        return tuple(agent.config for agent in self.agents) or (self,)
+
 
 @dataclass(frozen=True, slots=True)
 class Specialised:
@@ -122,7 +127,7 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         name: _resolve(name, site=site, agent=agent, deployment=deployment)[0]
         for name in RuntimeSettings.knobs()
     }
-    knobs["guard_rail_message"] = knobs["guard_rail_message"] or default_guard_rail_message()
+    knobs["guard_rail_message"] = _refusal(knobs["guard_rail_message"])
     return EffectiveConfig(
         deployment_id=deployment.pk,
         deployment_slug=deployment.slug,
@@ -155,6 +160,11 @@ _recent: dict[tuple[int, str | None], tuple[float, EffectiveConfig]] = {}
 def agent_setting(agent: Agent, name: str) -> Any:
     """One knob for work that belongs to an agent and to none of its deployments (indexing)."""
     return _resolve(name, site=RuntimeSettings.load(), agent=agent, deployment=None)[0]
+
+
+def _refusal(stored: str) -> str:
+    """In the reader's language, where the words are the product's own; staff's words are as they wrote them."""
+    return _(stored) if stored else default_guard_rail_message()
 
 
 def default_guard_rail_message() -> str:

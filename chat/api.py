@@ -35,6 +35,7 @@ from agents.exceptions import ApplicationError
 from chat.branches import branch_turns, show_version
 from chat.exceptions import (
     ConversationNotFoundError,
+    DeploymentClosedError,
     DeploymentNotFoundError,
     InvalidMessageError,
     InvalidToolMessageError,
@@ -54,6 +55,7 @@ from chat.exceptions import (
 )
 from chat.models import Conversation, Message, ServiceToken, Turn, TurnStatus
 from chat.permissions import (
+    HeldRights,
     IsService,
     ServiceTokenAuthentication,
     named,
@@ -62,10 +64,12 @@ from chat.permissions import (
     owned_conversations,
     owned_turn,
     served_conversation,
+    session_turn,
     start_conversation,
     visitor_of,
 )
 from chat.protocol import (
+    Failure,
     parse_json_object,
     server_sent_event,
     too_long,
@@ -112,6 +116,7 @@ _STATUS: dict[type[ApplicationError], int] = {
     ThreadConflictError: 409,
     ServiceTokenError: 401,
     ServiceForbiddenError: 403,
+    DeploymentClosedError: 403,
     RateLimitedError: 429,
     VisitorTokenError: 401,
     WidgetClosedError: 403,
@@ -459,7 +464,7 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
         language=translation.get_language() or settings.LANGUAGE_CODE,
         replaces=replaces,
     )
-    return stream_turn(turn_id, after=0)
+    return stream_turn(turn_id, after=0, rights=_reading_rights(request, turn_id))
 
 
 def bounded_body(request: HttpRequest) -> bytes:
@@ -501,7 +506,8 @@ def _conversation(
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
     await in_database(_require_turn, request, turn_id)
-    return stream_turn(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+    after = valid_event_id(request.headers.get("Last-Event-ID", 0))
+    return stream_turn(turn_id, after=after, rights=_reading_rights(request, turn_id))
 
 
 @require_POST
@@ -510,7 +516,8 @@ async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBa
     """Run an interrupted or failed turn again; its events from the first."""
     turn = await in_database(_limited_turn, request, turn_id)
     language = translation.get_language() or settings.LANGUAGE_CODE
-    return stream_turn(await runner.retry(turn, language=language), after=0)
+    await runner.retry(turn, language=language)
+    return stream_turn(turn_id, after=0, rights=_reading_rights(request, turn_id))
 
 
 @require_POST
@@ -542,10 +549,20 @@ def _require_turn(request: HttpRequest, turn_id: uuid.UUID) -> None:
     owned_turn(request.user, request.session, turn_id)
 
 
-def stream_turn(turn_id: uuid.UUID, *, after: int) -> StreamingHttpResponse:
+def _reading_rights(request: HttpRequest, turn_id: uuid.UUID) -> HeldRights:
+    return HeldRights(lambda: session_turn(request.session, turn_id))
+
+
+def stream_turn(turn_id: uuid.UUID, *, after: int, rights: HeldRights) -> StreamingHttpResponse:
+    """A turn's events for as long as its reader has the right to them, from their first to their last."""
+
     async def events() -> AsyncIterator[bytes]:
-        async for event_id, event in runner.follow(turn_id, after):
-            yield server_sent_event(event_id, event)
+        try:
+            async for event_id, event in runner.follow(turn_id, after):
+                await rights.check_again()
+                yield server_sent_event(event_id, event)
+        except ApplicationError as error:
+            yield server_sent_event(0, Failure.of(error))
 
     response = StreamingHttpResponse(events(), content_type="text/event-stream")
     response["Cache-Control"] = "no-cache"

@@ -6,19 +6,17 @@ socket ends that task, not the turn.
 
 import asyncio
 import logging
-import time
 import uuid
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
 from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
 from chat.metrics import SOCKETS
 from chat.models import Conversation
-from chat.permissions import socket_conversation, socket_turn
+from chat.permissions import HeldRights, session_conversation, session_turn
 from chat.protocol import (
     AskFrame,
     DecisionFrame,
@@ -34,7 +32,7 @@ from chat.runner import runner
 
 logger = logging.getLogger(__name__)
 
-#: Close code of a conversation that is absent or somebody else's.
+#: Close code of a conversation that is absent, or not this reader's (any more).
 CLOSE_NOT_FOUND = 4404
 
 
@@ -50,24 +48,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         self._language = self.scope.get("language") or translation.get_language()
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
-            await self._check_rights(conversation_id)
+            await in_database(self._load, conversation_id)
         except ApplicationError:
             await self.accept()
             await self.close(code=CLOSE_NOT_FOUND)
             return
+        self._rights = HeldRights(lambda: self._load(conversation_id))
         await self.accept()
 
-    async def _check_rights(self, conversation_id: uuid.UUID) -> None:
+    def _load(self, conversation_id: uuid.UUID) -> None:
         """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
-        self.conversation = await in_database(
-            socket_conversation, self.scope["session"], conversation_id
-        )
-        self._rights_checked = time.monotonic()
-
-    async def _check_rights_again(self) -> None:
-        """A socket may be open longer than a log-in lasts."""
-        if time.monotonic() - self._rights_checked >= settings.RIGHTS_CHECK_SECONDS:
-            await self._check_rights(self.conversation.pk)
+        self.conversation = session_conversation(self.scope["session"], conversation_id)
 
     async def disconnect(self, code: int) -> None:
         SOCKETS.dec()
@@ -85,7 +76,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
             case AskFrame(message, client_message_id, replaces):
-                await self._check_rights_again()
+                await self._rights.check_again()
                 await self._limit()
                 turn_id = await runner.start(
                     self.conversation,
@@ -96,18 +87,18 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 )
                 self._follow(turn_id, after=0)
             case StopFrame():
-                await self._check_rights_again()
+                await self._rights.check_again()
                 await runner.stop_anywhere(self.conversation.pk)
             case ResumeFrame(turn_id, last_event_id):
-                await in_database(socket_turn, self.scope["session"], turn_id)
+                await in_database(session_turn, self.scope["session"], turn_id)
                 self._follow(turn_id, after=last_event_id)
             case RetryFrame(turn_id):
-                turn = await in_database(socket_turn, self.scope["session"], turn_id)
+                turn = await in_database(session_turn, self.scope["session"], turn_id)
                 await self._limit()
                 await runner.retry(turn, language=self._language)
                 self._follow(turn_id, after=0)
             case DecisionFrame(turn_id, tool_call_id, is_approved):
-                turn = await in_database(socket_turn, self.scope["session"], turn_id)
+                turn = await in_database(session_turn, self.scope["session"], turn_id)
                 if await runner.decide(
                     turn,
                     tool_call_id=tool_call_id,
@@ -131,7 +122,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _relay(self, turn_id: uuid.UUID, after: int) -> None:
         try:
             async for event_id, event in runner.follow(turn_id, after):
+                await self._rights.check_again()
                 await self.send(websocket_frame(event_id, event))
+        except ApplicationError:
+            await self.close(code=CLOSE_NOT_FOUND)
         except OSError:
             # The reader went away while it was told something; the turn goes on, and so does the next reader.
             logger.debug("reader went away round_id=%s", turn_id)

@@ -143,7 +143,7 @@ class ApiKeyError(ChatError):
 
 
 class DeploymentClosedError(ChatError):
-    """A key names a deployment that is its own, and switched off."""
+    """A key or a service token is for this deployment, and it is switched off."""
 
     code = "deployment_closed"
     default_message = _("Ce déploiement est fermé pour le moment.")

@@ -14,13 +14,12 @@ from chat.thread import Answer
 from chat.tracing import Trace
 from faqs.learning import Lesson, reason_not_to_learn
 from faqs.recall import (
-    Lookup,
     MemoryMark,
     RecalledAnswer,
     Scope,
     is_indexed,
     is_known_empty,
-    memory_threshold,
+    lookup_of,
     neighbours_of_large,
     recall_cached,
 )
@@ -48,43 +47,36 @@ async def recall_answer(
     scope: Scope | None = None,
 ) -> RecalledAnswer | None:
     """The memory guard: a validated answer to this question, or none."""
-    threshold = memory_threshold(config, model=recipe.model)
-    if asked.is_follow_up or threshold is None or mark is None or is_known_empty(mark, recipe):
+    lookup = lookup_of(config, asked.text, model=recipe.model, writes=writes, scope=scope)
+    if asked.is_follow_up or lookup is None or mark is None or is_known_empty(mark, recipe):
         trace.step(
             "memory_guard",
-            "follow_up" if asked.is_follow_up else "off" if threshold is None else "empty",
-            threshold=threshold,
+            "follow_up" if asked.is_follow_up else "off" if lookup is None else "empty",
+            threshold=lookup.threshold if lookup else None,
         )
         return None
-    lookup = Lookup(
-        question=asked.text,
-        threshold=threshold,
-        max_age_days=config.memory_max_age_days,
-        auto_prune=config.memory_auto_prune,
-        writes=writes and not config.shadow_mode,
-        scope=scope,
-    )
     indexed = None
     if is_indexed(mark, recipe):
-        indexed = await in_thread(neighbours_of_large, mark, vector, recipe=recipe, least=threshold)
+        least = lookup.threshold
+        indexed = await in_thread(neighbours_of_large, mark, vector, recipe=recipe, least=least)
     found = await in_database(
         recall_cached, mark, lookup, vector=vector, recipe=recipe, indexed=indexed
     )
     # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
     outcome = "refused" if found.refused else "no_candidate"
     if found.answer is not None:
-        outcome = "shadow" if config.shadow_mode else "respond_from_memory"
+        outcome = "shadow" if found.answer.is_shadow else "respond_from_memory"
     served = [found.answer.question] if found.answer is not None else []
     trace.step(
         "memory_guard",
         outcome,
         score=found.best_score,
-        threshold=threshold,
+        threshold=found.answer.threshold if found.answer is not None else lookup.threshold,
         detail="\n".join(served),
         refused=[each.as_stored() for each in found.refused],
         entry=found.answer.entry_id if found.answer is not None else None,
     )
-    return None if config.shadow_mode else found.answer
+    return None if found.answer is None or found.answer.is_shadow else found.answer
 
 
 def lesson_of(

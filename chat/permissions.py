@@ -5,7 +5,9 @@ that ask come with an API key, which opens its own deployments on `/v1` and noth
 with a token that names deployment, site and visitor, which opens the widget's addresses and nothing else.
 """
 
+import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -26,6 +28,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from agents.bridges import in_database
 from agents.models import Audience, Deployment
 from chat.exceptions import (
     ApiKeyError,
@@ -115,15 +118,32 @@ def owned_conversation(
     return found
 
 
-def socket_conversation(session: SessionBase, conversation_id: uuid.UUID) -> Conversation:
+def session_conversation(session: SessionBase, conversation_id: uuid.UUID) -> Conversation:
     """A conversation of whoever this session belongs to now: a socket may be open longer than a log-in lasts."""
     current = _SessionStore(session.session_key)
     return owned_conversation(_user_of(current), current, conversation_id)
 
 
-def socket_turn(session: SessionBase, turn_id: uuid.UUID) -> Turn:
+def session_turn(session: SessionBase, turn_id: uuid.UUID) -> Turn:
     current = _SessionStore(session.session_key)
     return owned_turn(_user_of(current), current, turn_id)
+
+
+class HeldRights:
+    """Rights that a reader was given when a connection began, and may lose before it ends.
+
+    `check` loads what they are about, and raises where they are gone.
+    """
+
+    def __init__(self, check: Callable[[], Any]) -> None:
+        self._check = check
+        self._checked_at = time.monotonic()
+
+    async def check_again(self) -> None:
+        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
+        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
+            await in_database(self._check)
+            self._checked_at = time.monotonic()
 
 
 def _user_of(session: SessionBase) -> SomeUser:
@@ -333,11 +353,13 @@ class IsService(BasePermission):
 
 
 def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
-    """The conversation that a service writes to; raises where its token is for other deployments."""
+    """The conversation that a service writes to; raises where its token is for other deployments, or that one is closed."""
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
     conversation = found.first()
     if conversation is None:
         raise ConversationNotFoundError("no such conversation")
     if not token.may_write(conversation):
         raise ServiceForbiddenError(f"token {token.pk} is for other deployments")
+    if not conversation.deployment.is_active:
+        raise DeploymentClosedError(f"deployment {conversation.deployment_id} is switched off")
     return conversation

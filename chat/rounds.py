@@ -19,6 +19,7 @@ from django.utils import timezone
 from agents.llm.base import RequestedCall
 from agents.transactions import short_write
 from chat.blocks import ThreadMessage, calls_from_json, failure_content
+from chat.branches import branch_turns
 from chat.exceptions import ApprovalOverError
 from chat.models import (
     AppliedOperation,
@@ -232,9 +233,13 @@ def apply_round(round_pk: int, *, expected_version: int | None, max_tool_calls: 
 
 
 def recent_tools(conversation_id: uuid.UUID, *, limit: int) -> list[str]:
-    """The tools that the conversation used last, the latest first."""
-    used = Message.objects.for_conversation(conversation_id).filter(role=Role.TOOL)
-    names = used.order_by("-id").values_list("name", flat=True)[:limit]
+    """The tools that the current branch used last, the latest first."""
+    used = Message.objects.for_conversation(conversation_id).filter(role=Role.TOOL).order_by("-id")
+    found = list(used.values_list("name", "conversation__leaf")[:limit])
+    names = [name for name, _leaf in found]
+    if found and (leaf := found[0][1]) is not None:
+        on_branch = used.on_branch(branch_turns(conversation_id, leaf))
+        names = list(on_branch.values_list("name", flat=True)[:limit])
     return list(dict.fromkeys(names))
 
 

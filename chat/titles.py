@@ -1,7 +1,6 @@
 """Conversation titles written by the model (a setting); a failure keeps the default title."""
 
 import asyncio
-import uuid
 from contextlib import aclosing
 
 from django.conf import settings
@@ -10,8 +9,8 @@ from agents.bridges import in_database
 from agents.effective import current_config
 from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-from chat.models import AnswerSource, Conversation, TurnStatus
-from chat.thread import rename_conversation
+from chat.models import AnswerSource, TurnStatus
+from chat.thread import is_unnamed, rename_conversation
 from chat.turn import TurnRequest, TurnResult
 
 TITLE_TOKENS = 24
@@ -39,18 +38,24 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
 
 
 async def write_title(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model name a conversation after its first answer, where staff want that. Never delays an answer."""
+    """Have the model name a conversation after the answer to the question it is named by, where staff want that.
+
+    That is its first one, also where it was answered after an approval or at a second try. Never delays an answer.
+    """
     llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
-    if llm is None or turn_id is None or conversation_id is None or not request.is_first:
+    if llm is None or turn_id is None or conversation_id is None:
         return
     if request.given is not None:
         return  # the thread and its name are the client's
     if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
         return
-    model = await in_database(_naming_model, request.deployment_id, conversation_id)
-    if model is None:
+    context = request.context
+    config = context.config if context else await in_database(current_config, request.deployment_id)
+    if not config.generate_titles:
         return
-    title = await generate_title(llm, question=request.question, llm_model=model)
+    if not await in_database(is_unnamed, conversation_id, request.question):
+        return
+    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
     if title:
         await in_database(
             rename_conversation,
@@ -59,10 +64,3 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
             title=title,
             question=request.question,
         )
-
-
-def _naming_model(deployment_id: int, conversation_id: uuid.UUID) -> str | None:
-    """The model that is to name the conversation; none where staff want no such titles, nor for a temporary chat."""
-    config = current_config(deployment_id)
-    kept = Conversation.objects.filter(pk=conversation_id, is_temporary=False)
-    return config.llm_model if config.generate_titles and kept.exists() else None

@@ -405,7 +405,9 @@ def load_context(request: TurnRequest) -> TurnContext:
     """What a turn starts from. Raises `Deployment.DoesNotExist`."""
     config = current_config(request.deployment_id)
     load_calibrations()
-    mark = stored_mark(request.deployment_id) if config.memory else None
+    mark = None
+    if any(agent.memory for agent in config.of_each_agent):
+        mark = stored_mark(request.deployment_id)
     tools = _tool_ground(request, config)
     if request.given is not None:
         return TurnContext(config, list(request.given.history), request.given.previous, mark, tools)

@@ -33,8 +33,9 @@ from agents.exceptions import ApplicationError
 from agents.models import valid_origin
 from chat.api import bounded_body, error_response, shown_thread, stream_turn
 from chat.exceptions import WidgetClosedError
-from chat.models import Conversation
+from chat.models import Conversation, Turn
 from chat.permissions import (
+    HeldRights,
     WidgetVisitor,
     new_widget_visitor,
     start_widget_conversation,
@@ -189,7 +190,7 @@ async def ask(request: HttpRequest) -> HttpResponseBase:
         client_message_id=message_id,
         language=_language(data.get("language")),
     )
-    return stream_turn(turn_id, after=0)
+    return stream_turn(turn_id, after=0, rights=_reading_rights(request, turn_id))
 
 
 def _conversation(request: HttpRequest, data: dict[str, Any], message_id: str) -> Conversation:
@@ -204,8 +205,17 @@ def _conversation(request: HttpRequest, data: dict[str, Any], message_id: str) -
 @_edge
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
-    await in_database(lambda: widget_turn(_visitor(request), turn_id))
-    return stream_turn(turn_id, after=valid_event_id(request.headers.get("Last-Event-ID", 0)))
+    await in_database(_turn, request, turn_id)
+    after = valid_event_id(request.headers.get("Last-Event-ID", 0))
+    return stream_turn(turn_id, after=after, rights=_reading_rights(request, turn_id))
+
+
+def _turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
+    return widget_turn(_visitor(request), turn_id)
+
+
+def _reading_rights(request: HttpRequest, turn_id: uuid.UUID) -> HeldRights:
+    return HeldRights(lambda: _turn(request, turn_id))
 
 
 @require_POST
@@ -235,6 +245,7 @@ def _strings() -> dict[str, str]:
         "you": _("Vous"),
         "searching": _("Recherche dans les documents…"),
         "sources": _("Sources"),
+        "untitled": _("Document sans titre"),
         "interrupted": _("Réponse interrompue"),
         "failed": _("La réponse n’a pas pu être donnée. Réessayez."),
         "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),

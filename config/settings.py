@@ -416,8 +416,8 @@ TITLE_TIMEOUT_SECONDS = 20.0
 REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
 #: How long a model may take to summarise a conversation, after an answer; the next prompt gets raw exchanges else.
 SUMMARY_TIMEOUT_SECONDS = env.float("SUMMARY_TIMEOUT_SECONDS", default=20.0)
-#: How long an open socket may go on asking and stopping before its rights are looked at again.
-RIGHTS_CHECK_SECONDS = 10.0
+#: How long an open socket or stream may go on asking, stopping and listening before its rights are looked at again.
+RIGHTS_CHECK_SECONDS = 5.0
 #: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
 MAX_PASSAGE_CHARACTERS = env.int("MAX_PASSAGE_CHARACTERS", default=6_000)
 MAX_QUOTE_CHARACTERS = env.int("MAX_QUOTE_CHARACTERS", default=700)
@@ -488,6 +488,7 @@ JOB_HARD_LIMIT_SECONDS = env.int("JOB_HARD_LIMIT_SECONDS", default=6 * 3600 + 30
 LANGUAGE_CODE = "fr"
 LANGUAGES = [("fr", "Français"), ("en", "English")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["config.formats"]
 TIME_ZONE = env.str("TIME_ZONE", default="Europe/Paris")
 USE_TZ = True
 

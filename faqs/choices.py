@@ -153,7 +153,8 @@ def _remember(choice: OptionChoice) -> None:
     """The question in the memory, with the passage that answers it."""
     deployment = Deployment.objects.get(pk=choice.deployment_id)
     model = embedder()
-    if memory_threshold(effective_config(deployment), model=model.recipe.model) is None:
+    each = effective_config(deployment).of_each_agent
+    if all(memory_threshold(agent, model=model.recipe.model) is None for agent in each):
         raise _rejected(_("la mémoire du déploiement est désactivée."))
     origins = origins_of(choice.sources)
     if not origins:

@@ -38,12 +38,18 @@ from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from faqs.duplicates import similar_text
 from faqs.learning import report_wrong, without_citations
-from faqs.memory.entries import delete_entries, edit_entry, set_status, validate_entries
+from faqs.memory.entries import (
+    delete_entries,
+    edit_entry,
+    kept_days,
+    set_status,
+    validate_entries,
+)
 from faqs.memory.keys import key_hash
 from faqs.memory.large import large_memories, memory_store
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
 from faqs.promotion import promote_entry
-from faqs.recall import Lookup, Verdict, examine_memory, memory_mark, memory_threshold
+from faqs.recall import Lookup, Verdict, examine_memory, lookup_of, memory_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 
@@ -397,16 +403,18 @@ def memory_tester(request: HttpRequest) -> HttpResponse:
 
 def _tested(*, deployment: Deployment, question: str, threshold: float | None) -> dict[str, Any]:
     model, config = embedder(), effective_config(deployment)
-    applied = memory_threshold(config, model=model.recipe.model) if threshold is None else threshold
+    lookup = lookup_of(config, question, model=model.recipe.model, writes=False)
+    applied = lookup.threshold if lookup and threshold is None else threshold
     mark, verdicts = memory_mark(deployment), list[Verdict]()
     if mark is not None:
-        lookup = Lookup(
-            question=question,
-            # Where the memory is off nothing reaches the threshold, and every score is shown.
-            threshold=2.0 if applied is None else applied,
-            max_age_days=config.memory_max_age_days,
-            writes=False,
-        )
+        if lookup is None or threshold is not None:
+            lookup = Lookup(
+                question=question,
+                # Where the memory is off nothing reaches the threshold, and every score is shown.
+                threshold=2.0 if applied is None else applied,
+                max_age_days=kept_days(config),
+                writes=False,
+            )
         vector = model.embed_one(question, purpose=Purpose.QUERY)
         verdicts = examine_memory(
             mark, lookup, vector=vector, recipe=model.recipe, limit=TESTED_ENTRIES

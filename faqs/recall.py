@@ -15,8 +15,8 @@ queries, and none when no hit is a validated answer. What is served is the row's
 import json
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +36,7 @@ from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
-from faqs.memory.entries import prune_expired, set_status
+from faqs.memory.entries import kept_days, prune_expired, prunes_itself, set_status
 from faqs.memory.keys import Scope as Scope
 from faqs.memory.keys import may_answer, question_hash
 from faqs.memory.keys import normalised_question as normalised_question
@@ -50,6 +50,7 @@ from faqs.models import (
     LearnedKind,
     LearnedResponse,
     Phrasing,
+    ResponseChunk,
     StatusReason,
     standing_condition,
 )
@@ -64,6 +65,7 @@ _DAY = 86_400.0
 #: Why an entry near enough was not served.
 REFUSALS: dict[str, str | Promise] = {
     "below_threshold": gettext_lazy("similarité sous le seuil"),
+    "agent_off": gettext_lazy("la mémoire de cet agent est désactivée"),
     "second_key": gettext_lazy("les deux questions diffèrent"),
     "audience": gettext_lazy("apprise pour un autre public"),
     "scope": gettext_lazy("apprise dans une autre phase ou un autre projet"),
@@ -83,8 +85,23 @@ _READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S6
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms an answer leaves the memory: from which similarity (`None`: from none), and until which age.
+
+    In shadow it is looked up, and neither counted nor given.
+    """
+
+    threshold: float | None
+    max_age_days: int
+    is_shadow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is asked of the memory. With `writes` off nothing is counted, moved or pruned."""
+    """What is asked of the memory. With `writes` off nothing is counted, moved or pruned.
+
+    `threshold` and `max_age_days` are the widest terms on which anything may leave.
+    """
 
     question: str
     threshold: float
@@ -93,6 +110,9 @@ class Lookup:
     writes: bool = True
     #: Of a conversation with a phase or a project: only what was learned in the same may answer.
     scope: Scope | None = None
+    #: By agent, where several differ: an entry leaves on the terms of the agent whose passages it came from. `None`
+    #: stands for the default agent, and for entries without passages.
+    terms: Mapping[int | None, Terms] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +159,9 @@ class RecalledAnswer:
     score: float
     text: str
     sources: list[dict[str, Any]]
+    #: The one that it reached, and whether it may be given.
+    threshold: float
+    is_shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +185,33 @@ def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
     return None if profile is None else profile.memory
 
 
+def lookup_of(
+    config: EffectiveConfig, question: str, *, model: str, writes: bool, scope: Scope | None = None
+) -> Lookup | None:
+    """What a turn with these settings asks of the memory; `None` where no agent of the deployment has one."""
+    terms: dict[int | None, Terms] = {None: _terms(config, model)}
+    terms |= {each.config.agent_id: _terms(each.config, model) for each in config.agents}
+    thresholds = [one.threshold for one in terms.values() if one.threshold is not None]
+    if not thresholds:
+        return None
+    if len(set(terms.values())) == 1:
+        terms = {None: terms[None]}
+    return Lookup(
+        question=question,
+        threshold=min(thresholds),
+        max_age_days=kept_days(config),
+        auto_prune=prunes_itself(config),
+        writes=writes and not all(one.is_shadow for one in terms.values()),
+        scope=scope,
+        terms=terms,
+    )
+
+
+def _terms(config: EffectiveConfig, model: str) -> Terms:
+    threshold = memory_threshold(config, model=model)
+    return Terms(threshold, config.memory_max_age_days, config.shadow_mode)
+
+
 def recall_cached(
     mark: MemoryMark,
     lookup: Lookup,
@@ -182,7 +232,7 @@ def recall_cached(
         least=lookup.threshold,
         indexed=indexed,
     )
-    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup):
+    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:
         return Recall()
@@ -239,7 +289,12 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         return _refused(held, score, "audience")
     if not _in_scope(held, lookup.scope):
         return _refused(held, score, "scope")
-    if held.confirmed_at < _oldest(lookup):
+    terms = _terms_of(held, lookup)
+    if terms.threshold is None:
+        return _refused(held, score, "agent_off")
+    if score < terms.threshold:
+        return _refused(held, score, "below_threshold")
+    if held.confirmed_at < _oldest(terms.max_age_days):
         return _refused(held, score, "expired")
     if held.review_on is not None and held.review_on < timezone.localdate():
         return _send_to_review(held, score, lookup, StatusReason.REVIEW_DUE)
@@ -247,11 +302,11 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         return _refused(held, score, "reported")
     if held.question != asked and normalised_question(held.question) != normalised_question(asked):
         decision = would_serve(
-            stored=held.question, asked=asked, score=score, threshold=lookup.threshold
+            stored=held.question, asked=asked, score=score, threshold=terms.threshold
         )
         if not decision.served:
             return _refused(held, score, "second_key", decision)
-    row = _take(held, score, lookup)
+    row = _take(held, score, counts=lookup.writes and not terms.is_shadow)
     if row is None:
         return _why_not_taken(held, score, lookup)
     text, sources = row
@@ -261,7 +316,18 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         score=score,
         text=text,
         sources=json.loads(sources) if isinstance(sources, str) else sources,
+        threshold=terms.threshold,
+        is_shadow=terms.is_shadow,
     )
+
+
+def _terms_of(held: Held, lookup: Lookup) -> Terms:
+    default = lookup.terms.get(None) or Terms(lookup.threshold, lookup.max_age_days)
+    if len(lookup.terms) < 2:
+        return default
+    origins = ResponseChunk.objects.filter(response=held.pk)
+    agent = origins.values_list("chunk__document__agent", flat=True).first()
+    return lookup.terms.get(agent, default)
 
 
 def _in_scope(held: Held, scope: Scope | None) -> bool:
@@ -273,16 +339,16 @@ def _in_scope(held: Held, scope: Scope | None) -> bool:
     return (said.get("phase"), said.get("project")) == (scope.phase, scope.project)
 
 
-def _oldest(lookup: Lookup) -> float:
-    return time.time() - lookup.max_age_days * _DAY
+def _oldest(max_age_days: int) -> float:
+    return time.time() - max_age_days * _DAY
 
 
-def _take(held: Held, score: float, lookup: Lookup) -> tuple[Any, ...] | None:
+def _take(held: Held, score: float, *, counts: bool) -> tuple[Any, ...] | None:
     """The entry's answer if every condition holds on its row now; the use is counted in the same statement.
 
     So a hit never goes uncounted; a turn that is killed before it is saved, and run again, is two hits.
     """
-    if not lookup.writes:
+    if not counts:
         with connection.cursor() as cursor:
             cursor.execute(_READ, (held.pk, held.version))
             found: tuple[Any, ...] | None = cursor.fetchone()

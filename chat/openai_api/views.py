@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.exceptions import DeploymentNotFoundError, MessageTooLargeError
+from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.openai_api.requests import parse_request
 from chat.openai_api.turns import (
@@ -27,7 +27,7 @@ from chat.openai_api.turns import (
     start_turn,
 )
 from chat.openai_api.wire import CompletionWriter, WireError, error_event, model_json, source_lines
-from chat.permissions import api_key_of, keyed_deployments, named
+from chat.permissions import HeldRights, api_key_of, keyed_deployment, keyed_deployments
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.rate_limits import limit_key
 from chat.runner import runner
@@ -82,23 +82,22 @@ async def models(request: HttpRequest) -> HttpResponseBase:
 @_edge("GET")
 async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
     key = await _key(request)
-    deployment = await in_database(keyed_deployments(key).filter(slug=named(slug)).first)
-    if deployment is None:
-        raise DeploymentNotFoundError("not an open deployment of this key")
-    return JsonResponse(model_json(deployment))
+    return JsonResponse(model_json(await in_database(keyed_deployment, key, slug)))
 
 
 @_edge("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
-    key = await in_database(_admitted, request.headers.get("Authorization", ""))
+    authorization = request.headers.get("Authorization", "")
+    key = await in_database(_admitted, authorization)
     asked = parse_request(_bounded_body(request))
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
     language = translation.get_language() or settings.LANGUAGE_CODE
     turn_id = await start_turn(opened, asked.question, language=language)
     writer = CompletionWriter(turn_id, asked.model, includes_usage=asked.includes_usage)
-    events = _stopping(follow_turn(turn_id, language=language), opened)
+    rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
+    events = _stopping(follow_turn(turn_id, language=language), opened, rights)
     answer = _streamed if asked.is_streamed else _whole
     response = await answer(events, writer, opened)
     response["X-Request-Id"] = str(turn_id)
@@ -117,12 +116,19 @@ def _bounded_body(request: HttpRequest) -> bytes:
 
 
 async def _stopping(
-    events: AsyncGenerator[Event, None], opened: OpenedRequest
+    events: AsyncGenerator[Event, None], opened: OpenedRequest, rights: HeldRights
 ) -> AsyncGenerator[Event, None]:
-    """The same events; a client that leaves before the last one stops the turn, unless it can come back for it."""
+    """The same events; a client that leaves before the last one, or loses its rights, stops the turn, unless it can
+    come back for it.
+    """
     is_over = False
     try:
         async for event in events:
+            try:
+                await rights.check_again()
+            except ApplicationError as error:
+                yield Failure.of(error)
+                return
             is_over = isinstance(event, Done | Failure)
             yield event
     finally:

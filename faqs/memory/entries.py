@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
+from agents.effective import EffectiveConfig
 from agents.models import Deployment
 from agents.transactions import short_write
 from faqs.memory.array import Uncommitted
@@ -239,6 +240,15 @@ def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
         ],
         batch_size=_ID_BATCH,
     )
+
+
+def kept_days(config: EffectiveConfig) -> int:
+    """How long a deployment keeps its answers: as long as the agent that keeps them longest."""
+    return max(agent.memory_max_age_days for agent in config.of_each_agent)
+
+
+def prunes_itself(config: EffectiveConfig) -> bool:
+    return all(agent.memory_auto_prune for agent in config.of_each_agent)
 
 
 def prune_expired(*, deployment_id: int, max_age_days: int) -> int:

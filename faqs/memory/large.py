@@ -26,7 +26,7 @@ from django.db.models import Count, F, Q, QuerySet
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from faqs.memory.array import MemoryMark
-from faqs.memory.entries import prune_expired
+from faqs.memory.entries import kept_days, prune_expired, prunes_itself
 from faqs.memory.keys import recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf
 from knowledge.embeddings.base import Recipe, embedder
@@ -257,8 +257,8 @@ def _prune_and_count() -> list[MemoryShelf]:
     for shelf in MemoryShelf.objects.exclude(indexed_recipe="").select_related("deployment__agent"):
         # What a lookup in an array does: here none sees the oldest entry.
         config = effective_config(shelf.deployment)
-        if config.memory_auto_prune:
-            prune_expired(deployment_id=shelf.pk, max_age_days=config.memory_max_age_days)
+        if prunes_itself(config):
+            prune_expired(deployment_id=shelf.pk, max_age_days=kept_days(config))
     return [shelf for shelf, _entries in large_memories() if not shelf.indexed_recipe]
 
 

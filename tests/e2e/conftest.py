@@ -48,6 +48,10 @@ Le CV d’un candidat non retenu peut être conservé deux ans après le dernier
 
 Seules les personnes chargées de la gestion du personnel lisent le dossier d’un salarié.
 
+## Que fait la commande `archiver` avec les **anciens** dossiers ?
+
+La commande `archiver` range les **anciens** dossiers dans l’annexe [3] du registre.
+
 # Télétravail
 
 L’accord de télétravail fixe les jours travaillés à domicile, les plages horaires et le remboursement des frais. Chaque

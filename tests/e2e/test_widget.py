@@ -91,6 +91,21 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
     assert troubles == []
 
 
+def test_source_is_shown_without_the_marks_of_its_markdown(
+    context: BrowserContext, host: Hosts
+) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill("Que fait la commande archiver avec les anciens dossiers ?")
+    frame.get_by_role("button", name="Envoyer").click()
+    frame.locator("details summary").click()
+    source = frame.locator("details li").first
+    expect(source).to_contain_text("Que fait la commande archiver avec les anciens dossiers ?")
+    expect(source.locator("blockquote code")).to_have_text("archiver")
+    expect(source.locator("blockquote strong")).to_have_text("anciens")
+
+
 def test_conversation_is_there_again_after_a_reload(context: BrowserContext, host: Hosts) -> None:
     """Where the browser lets the frame keep something: here the two sites differ by their port alone."""
     page = context.new_page()

@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connections
+from django.utils.translation import gettext_noop
 
 from agents.models import Agent, Deployment
 from chat.management.commands.serve import add_serving_arguments
@@ -25,10 +26,10 @@ from knowledge.models import Category
 SLUG = "demo"
 ADMIN = "admin"
 GUIDE = settings.BASE_DIR / "docs" / "guide"
-GUARD_RAIL = (
+#: Stored in French and shown in the language of its reader (`agents.effective`).
+GUARD_RAIL = gettext_noop(
     "Je ne trouve rien à ce sujet dans le guide de Répondant. Posez-moi une question sur le produit : "
-    "ce qu’il fait, son administration, son exploitation.\n\n"
-    "*I find nothing about this in Répondant’s guide. Ask me about the product.*"
+    "ce qu’il fait, son administration, son exploitation."
 )
 WELCOME = """Posez une question sur Répondant, en français ou en anglais.
 Ask about Répondant, in French or in English."""

@@ -1,9 +1,10 @@
 // The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
 // storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
-const config = JSON.parse(document.getElementById("frame-config").textContent);
-const say = (key) => config.strings[key];
-const byId = (id) => document.getElementById(id);
+import { byId, config, el, newId, say, sourceTitle } from "../chat/dom.js";
+import { StreamedMarkdown } from "../chat/markdown.js";
+
+const NO_CITATIONS = { turn: "source", numbers: new Set() };
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 const thread = byId("thread");
@@ -43,21 +44,13 @@ async function call(address, options = {}) {
 const post = (address, body) =>
   call(address, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
-function el(tag, className = "", text = "") {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text) element.textContent = text;
-  return element;
-}
-
 /** A question with its answer: text while it comes, then the server's own sanitised HTML. */
 class Exchange {
   constructor(question) {
     byId("welcome").hidden = true;
-    this.asked = el("p", "asked", question);
-    this.answer = el("div", "answer live");
-    this.sources = el("details");
-    this.sources.hidden = true;
+    this.asked = el("p", { class: "asked" }, question);
+    this.answer = el("div", { class: "answer live" });
+    this.sources = el("details", { hidden: true });
     thread.append(this.asked, this.answer, this.sources);
     this.asked.scrollIntoView({ block: "start" });
   }
@@ -69,15 +62,12 @@ class Exchange {
     this.answer.classList.remove("live");
     this.answer.innerHTML = html;
     if (!sources?.length) return;
-    const list = el("ol");
-    for (const source of sources) {
-      const item = el("li", "", (source.title || "").replaceAll(" > ", " › "));
-      item.value = source.n;
-      item.dataset.n = source.n;
-      item.append(el("blockquote", "", source.text));
-      list.append(item);
-    }
-    this.sources.replaceChildren(el("summary", "", `${say("sources")} (${sources.length})`), list);
+    const list = el("ol", {}, ...sources.map((source) => {
+      const text = el("blockquote");
+      new StreamedMarkdown(text).update(source.text, NO_CITATIONS);
+      return el("li", { value: source.n, "data-n": source.n }, sourceTitle(source), text);
+    }));
+    this.sources.replaceChildren(el("summary", {}, `${say("sources")} (${sources.length})`), list);
     this.sources.hidden = false;
     this.answer.addEventListener("click", (event) => {
       const citation = event.target.closest("a.citation");
@@ -89,18 +79,12 @@ class Exchange {
   }
 
   note(text, isBad = false) {
-    const note = el("p", isBad ? "note bad" : "note", text);
-    note.setAttribute("role", isBad ? "alert" : "note");
+    const note = el("p", { class: isBad ? "note bad" : "note", role: isBad ? "alert" : "note" }, text);
     this.sources.after(note);
     note.scrollIntoView({ block: "nearest" });
   }
 
   takeBack() { for (const part of [this.asked, this.answer, this.sources]) part.remove(); }
-}
-
-/** As `crypto.randomUUID`, which pages without TLS do not have. */
-function newId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function setRunning(turn) {

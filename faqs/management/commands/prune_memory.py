@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from agents.effective import effective_config
 from agents.models import Deployment
-from faqs.memory.entries import prune_expired, review_overdue, review_stale
+from faqs.memory.entries import kept_days, prune_expired, review_overdue, review_stale
 from faqs.models import MemoryShelf
 from knowledge.management.terminal import deployment_named, print_json
 
@@ -26,8 +26,7 @@ class Command(BaseCommand):
         deleted = sum(
             prune_expired(
                 deployment_id=deployment.pk,
-                max_age_days=options["max_age_days"]
-                or effective_config(deployment).memory_max_age_days,
+                max_age_days=options["max_age_days"] or kept_days(effective_config(deployment)),
             )
             for deployment in _deployments(options["deployment"])
         )

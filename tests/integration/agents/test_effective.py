@@ -5,7 +5,12 @@ from django.core.exceptions import ValidationError
 from django.test import TestCase
 from django.utils import translation
 
-from agents.effective import effective_config, explain_settings, knob_names
+from agents.effective import (
+    default_guard_rail_message,
+    effective_config,
+    explain_settings,
+    knob_names,
+)
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 from tests.factories import make_agent, make_deployment
 
@@ -68,6 +73,13 @@ class EffectiveConfigTests(TestCase):
         deployment = make_deployment()
         with translation.override("en"):
             assert "research" in effective_config(deployment).guard_rail_message
+
+    def test_refusal_that_ships_with_the_product_is_translated_and_staffs_own_is_not(self) -> None:
+        shipped = make_deployment(make_agent(guard_rail_message=default_guard_rail_message()))
+        own = make_deployment(make_agent(guard_rail_message="Demandez à l’accueil."))
+        with translation.override("en"):
+            assert "research" in effective_config(shipped).guard_rail_message
+            assert effective_config(own).guard_rail_message == "Demandez à l’accueil."
 
     def test_labels_of_the_methods_are_the_seeds(self) -> None:
         assert str(IndexingMethod.QA_ATOMIC.label) == "Q/R Atomique"

@@ -93,6 +93,25 @@ class ApprovalTests(ApprovalCase):
         steps = [line["step"] for line in turn.trace]
         assert (steps.count("receive"), steps.count("tool_loop")) == (2, 2)
 
+    async def test_conversation_gets_its_title_when_its_first_turn_paused(self) -> None:
+        await in_database(
+            Deployment.objects.filter(pk=self.deployment.pk).update,
+            config_overlay={"generate_titles": True},
+        )
+        with (
+            declared(book, needs_approval=True),
+            scripted(asking(call("book", id="a", room="B2")), ["C’est fait."], ["Salles"]),
+        ):
+            socket, conversation, _frames = await self.paused(AsyncClient())
+            turn = await Turn.objects.aget()
+            await socket.send(type="approve", turnId=str(turn.pk), toolCallId="a")
+            await socket.until_end()
+            await asyncio.gather(*runner._settling)
+            model().assert_exhausted()
+            await socket.close()
+        await conversation.arefresh_from_db()
+        assert conversation.title == "Salles"
+
     async def test_a_refused_tool_is_not_run_and_the_model_reads_that_it_was_refused(self) -> None:
         with (
             declared(book, needs_approval=True),

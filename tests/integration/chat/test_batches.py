@@ -12,6 +12,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client, TestCase, TransactionTestCase
 from drf_spectacular.generators import SchemaGenerator
 
+from agents.models import Deployment
 from chat.blocks import ThreadMessage
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken
@@ -319,6 +320,15 @@ class EndpointTests(TestCase):
         assert self.post(wire("a")).status_code == 403, "no list left is no right, not every right"
         self.token.deployments.add(self.conversation.deployment)
         assert self.post(wire("a")).status_code == 200
+
+    def test_a_deployment_that_is_switched_off_is_neither_written_nor_read(self) -> None:
+        Deployment.objects.update(is_active=False)
+        written = self.post(wire("a"))
+        authorised = {"Authorization": f"Bearer {self.secret}"}
+        read = Client().get(self.address().removesuffix("/batch"), headers=authorised)
+        for refused in (written, read):
+            assert (refused.status_code, refused.json()["code"]) == (403, "deployment_closed")
+        assert not Message.objects.filter(role=Role.TOOL).exists()
 
     def test_unknown_session_is_404_and_a_body_that_is_no_object_422(self) -> None:
         assert self.post(None, data="{").status_code == 422

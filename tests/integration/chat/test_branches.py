@@ -19,6 +19,7 @@ from chat.exceptions import (
     TurnRunningError,
 )
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.rounds import recent_tools
 from chat.thread import (
     Answer,
     append_batch,
@@ -57,10 +58,42 @@ def questions(conversation: Conversation) -> list[str]:
     return [message.content for message in thread.messages if message.role is Role.USER]
 
 
+def used(conversation: Conversation, turn_id: uuid.UUID, tool: str) -> None:
+    """A tool message of this turn."""
+    Message.objects.create(
+        conversation=conversation,
+        turn_id=turn_id,
+        role=Role.TOOL,
+        name=tool,
+        tool_call_id=tool,
+        operation_id=uuid.uuid4(),
+    )
+
+
 class BranchTests(TestCase):
     def setUp(self) -> None:
         self.conversation = make_conversation()
         self.turns = [asked(self.conversation, f"q{number}") for number in range(3)]
+
+    def test_tool_of_an_abandoned_branch_was_not_used_lately(self) -> None:
+        conversation = make_conversation()
+        first = asked(conversation, "un")
+        used(conversation, first, "kept")
+        second = asked(conversation, "deux")
+        used(conversation, second, "abandoned")
+        assert recent_tools(conversation.pk, limit=10) == ["abandoned", "kept"]
+        other = asked(conversation, "deux, autrement", replaces=second)
+        assert recent_tools(conversation.pk, limit=10) == ["kept"]
+        used(conversation, other, "chosen")
+        assert recent_tools(conversation.pk, limit=1) == ["chosen"]
+        show_version(conversation.pk, second)
+        assert recent_tools(conversation.pk, limit=10) == ["abandoned", "kept"]
+
+    def test_recent_tools_of_one_line_cost_one_query(self) -> None:
+        conversation = make_conversation()
+        used(conversation, asked(conversation, "un"), "kept")
+        with self.assertNumQueries(1):
+            recent_tools(conversation.pk, limit=10)
 
     def test_edited_question_opens_a_branch_and_keeps_the_other(self) -> None:
         asked(self.conversation, "q1 edited", replaces=self.turns[1])

@@ -11,8 +11,8 @@ from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.consumers import ChatConsumer
-from chat.models import Conversation, Message, Turn, TurnStatus
-from tests.factories import make_conversation, make_library, make_turn
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from tests.factories import make_conversation, make_library, make_turn, make_user
 from tests.integration.chat.test_turn import NEAR, model, scripted
 from tests.sockets import Socket
 
@@ -37,6 +37,17 @@ class ConsumerTests(TestCase):
             "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
         )
         return client, created.json()["id"]
+
+    async def signed_in(self) -> tuple[AsyncClient, str]:
+        client = AsyncClient()
+        user = await in_database(make_user)
+        await client.aforce_login(user)
+        conversation = await in_database(make_conversation, self.deployment, user=user)
+        return client, str(conversation.pk)
+
+    async def turn_ends(self) -> None:
+        while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
+            await asyncio.sleep(0.05)
 
     async def test_question_is_answered_in_events_with_rising_ids(self) -> None:
         client, conversation = await self.owner()
@@ -177,11 +188,47 @@ class ConsumerTests(TestCase):
                 pass
             await in_database(Session.objects.all().delete)
             await socket.send(type="stop")
-            frames = [await socket.receive()]
-            while frames[-1]["type"] != "done":
-                frames.append(await socket.receive())
-        assert "conversation_not_found" in [frame.get("code") for frame in frames]
-        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Un début et la fin")
+            assert (await socket.receive())["code"] == "conversation_not_found"
+            assert await socket.receive_close() == 4404
+            await self.turn_ends()
+        answer = await Message.objects.aget(role=Role.ASSISTANT)
+        assert answer.content == "Un début et la fin"
+
+    async def test_open_socket_hears_nothing_after_a_logout(self) -> None:
+        client, conversation = await self.signed_in()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await client.post("/logout/")
+            assert await socket.receive_close() == 4404
+            await self.turn_ends()
+        answer = await Message.objects.aget(role=Role.ASSISTANT)
+        assert answer.content == "Un début et la fin"
+
+    async def test_stream_over_http_ends_with_its_session(self) -> None:
+        client, conversation = await self.signed_in()
+        question = {"message": NEAR, "conversationId": conversation, "clientMessageId": "a"}
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            asked = await client.post("/api/rag/chat", question, "application/json")
+            told = b""
+            async for piece in asked.streaming_content:  # type: ignore[attr-defined]
+                told += piece
+                if "Un début".encode() in piece:
+                    await client.post("/logout/")
+            await self.turn_ends()
+        assert b'"code": "turn_not_found"' in told
+        assert b"et la fin" not in told
+
+    async def test_rights_are_looked_at_again_no_oftener_than_the_setting_says(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
+            with mock.patch("chat.consumers.session_conversation") as looked_up:
+                await socket.send(type="ask", message=NEAR, clientMessageId="a")
+                assert (await socket.until_end())[-1]["content"] == "Un deux trois"
+        assert not looked_up.called
         await socket.close()
 
     async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
@@ -195,7 +242,8 @@ class ConsumerTests(TestCase):
 
     async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
         client, conversation = await self.owner()
-        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)):
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(reply):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":

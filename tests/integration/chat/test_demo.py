@@ -8,7 +8,7 @@ from chat.management.commands.demo import add_courtesies, make_agent
 from chat.models import AnswerSource
 from faqs.models import LearnedResponse
 from tests.factories import add_document
-from tests.integration.chat.test_turn import ask
+from tests.integration.chat.test_turn import FAR, ask
 
 #: The guide speaks of greetings, so that one is not out of its domain.
 GUIDE = (
@@ -28,6 +28,13 @@ class DemoTests(TestCase):
             assert result.answer.source == AnswerSource.DIRECT_QA, said
             assert reply in listener.text
             assert result.answer.sources == []
+
+    async def test_refusal_is_in_one_language(self) -> None:
+        await in_database(add_document, await in_database(make_agent), text=GUIDE)
+        await in_database(Deployment.objects.update, config_overlay={"guard_rail_threshold": 0.99})
+        _result, listener = await ask(await Deployment.objects.aget(), FAR)
+        assert listener.text.startswith("Je ne trouve rien")
+        assert "find nothing" not in listener.text
 
     def test_what_staff_changed_stays(self) -> None:
         agent = make_agent()

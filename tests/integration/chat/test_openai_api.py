@@ -353,6 +353,33 @@ class KeyTests(V1Tests):
         assert (await self.status(self.secret))[0] == 200
         await in_database(own.update, is_active=False)
         assert await self.status(self.secret) == (403, "deployment_closed")
+        authorised = {"Authorization": f"Bearer {self.secret}"}
+        one = await AsyncClient().get(f"/v1/models/{self.deployment.slug}", headers=authorised)
+        assert (one.status_code, one.json()["error"]["code"]) == (403, "deployment_closed")
+
+    async def test_running_answer_ends_with_its_key_or_its_deployment(self) -> None:
+        key, deployment = ApiKey.objects.all(), Deployment.objects.all()
+        for closing, code in (
+            (lambda: deployment.update(is_active=False), "deployment_closed"),
+            (lambda: key.update(is_revoked=True), "invalid_api_key"),
+        ):
+            pieces = ["Un début", ", un milieu", " et la fin"]
+            with scripted(ScriptedReply(pieces=pieces, interval=0.5)):
+                await in_database(deployment.update, is_active=True)
+                response = await self.post(
+                    messages=[{"role": "user", "content": NEAR}], stream=True
+                )
+                body = b""
+                async for part in response:
+                    body += part
+                    if "Un début".encode() in part:
+                        await in_database(closing)
+                chunks = chunks_of(body.decode())
+                while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
+                    await asyncio.sleep(0.05)
+            assert chunks[-1]["error"]["code"] == code
+            last = await Turn.objects.alatest("started_at")
+            assert last.status == TurnStatus.INTERRUPTED
 
     async def test_models_are_the_deployments_of_the_key(self) -> None:
         await in_database(make_deployment)

@@ -25,10 +25,10 @@ from chat.exceptions import (
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Failure
 from chat.runner import Runner
-from chat.thread import save_exchange
+from chat.thread import default_title, save_exchange
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
-from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, scripted
+from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, model, scripted
 
 
 async def start(runner: Runner, conversation: Conversation, question: str) -> uuid.UUID:
@@ -209,6 +209,22 @@ class RunnerTests(TestCase):
         assert conversation.title == "Salles de travail"
         assert (await Turn.objects.aget(pk=turn_id)).llm_calls == 2
 
+    async def test_later_answer_names_nothing(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(["La réponse."], ["Une autre."]):
+            await told(runner, await start(runner, conversation, NEAR))
+            await _settle()
+            await in_database(_generate_titles, self.deployment)
+            later = "Comment se réservent les petites salles de travail de la bibliothèque ?"
+            turn_id = await runner.start(
+                conversation, question=later, client_message_id="b", language="fr"
+            )
+            await told(runner, turn_id)
+            await _settle()
+            model().assert_exhausted()
+        await conversation.arefresh_from_db()
+        assert conversation.title == default_title(NEAR)
+
     async def test_name_that_a_person_gave_meanwhile_is_kept(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(_generate_titles, self.deployment)
@@ -331,6 +347,15 @@ class RetryTests(TestCase):
         assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
         assert events[0][0] == EVENTS_PER_RUN + 1
 
+    async def test_first_answer_that_comes_at_a_second_try_gives_the_title(self) -> None:
+        await in_database(_generate_titles, self.deployment)
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."], ["Salles"]):
+            await self.retry(turn)
+            await _settle()
+        await self.conversation.arefresh_from_db()
+        assert self.conversation.title == "Salles"
+
     async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(
         self,
     ) -> None:
@@ -431,11 +456,12 @@ def _generate_titles(deployment: Deployment) -> None:
 
 async def _settle() -> None:
     """Wait for what goes on after an answer."""
-    tasks = [
-        task for task in asyncio.all_tasks() if task.get_name().startswith(("turn-", "settling-"))
-    ]
-    tasks = [task for task in tasks if task.get_name() != "turn-heartbeat"]
-    await asyncio.gather(*tasks, return_exceptions=True)
+    while tasks := [task for task in asyncio.all_tasks() if _is_of_a_turn(task.get_name())]:
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_of_a_turn(name: str) -> bool:
+    return name.startswith(("turn-", "settling-")) and name != "turn-heartbeat"
 
 
 class AfterwardsTests(TestCase):

@@ -1,5 +1,6 @@
 """The widget's door: which sites may frame it, who a visitor is, and that no session speaks through it."""
 
+import asyncio
 import json
 import re
 import uuid
@@ -10,12 +11,13 @@ from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.models import Channel, Conversation, Message, TurnStatus
 from chat.permissions import WidgetVisitor
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.test_api import events_of, streamed
-from tests.integration.chat.test_turn import KNOWN
+from tests.integration.chat.test_turn import KNOWN, NEAR, scripted
 
 SITE = "https://www.example.org"
 
@@ -33,7 +35,7 @@ class WidgetTests(TestCase):
         return Client().get(address, {"origin": origin, **query}, headers=headers)
 
     def config(self, page: Any) -> dict[str, Any]:
-        found = re.search(r'id="frame-config"[^>]*>(.*?)</script>', page.content.decode())
+        found = re.search(r'id="page-config"[^>]*>(.*?)</script>', page.content.decode())
         assert found is not None, page.content
         config: dict[str, Any] = json.loads(found[1])
         return config
@@ -71,7 +73,7 @@ class FrameTests(WidgetTests):
         ):
             page = self.frame(origin, referrer)
             assert page.status_code == 403, origin
-            assert b"frame-config" not in page.content
+            assert b"page-config" not in page.content
 
     def test_closed_or_private_deployments_are_on_no_site(self) -> None:
         for change in ({"is_active": False}, {"audience": Audience.SIGNED_IN}):
@@ -116,6 +118,19 @@ class AskTests(WidgetTests):
         for _ in range(2):
             await streamed(await self.ask(token, clientMessageId="same"))
         assert await in_database(Message.objects.count) == 2
+
+    async def test_stream_ends_when_the_deployment_is_closed(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            asked = await self.ask(self.token(), message=NEAR)
+            told = b""
+            async for piece in asked.streaming_content:
+                told += piece
+                if "Un début".encode() in piece:
+                    await in_database(Deployment.objects.update, is_active=False)
+            while not await Message.objects.filter(role="assistant").aexists():  # noqa: ASYNC110  # another task writes the row
+                await asyncio.sleep(0.05)
+        assert events_of(told.decode())[-1][0] == "error"
+        assert b"et la fin" not in told
 
     async def test_foreign_and_forged_visitors_are_refused(self) -> None:
         mine, other = self.token(), self.token()

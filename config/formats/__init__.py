@@ -1,0 +1,1 @@
+"""Dates where the interface differs from Django's own: one module a language."""
