@@ -457,7 +457,9 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     )
     def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
         keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED])
-        chosen = OptionChoice.objects.filter(pk__in=keys).select_related("response__agent")
+        chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
+            "response", "deployment__agent"
+        )
         count = 0
         for choice in chosen.order_by("-times_chosen", "pk"):
             try:

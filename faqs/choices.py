@@ -21,17 +21,23 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import effective_config
-from agents.models import Deployment
+from agents.models import Agent
 from faqs.duplicates import find_similar
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, one_line, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, find_entry, project_of, write_entry
-from faqs.memory.keys import question_hash
+from faqs.memory.keys import key_hash, question_hash
 from faqs.memory.origins import origins_of
 from faqs.memory.personal_data import personal_data
-from faqs.models import ChoiceStatus, EntryStatus, LearnedResponse, OptionChoice
+from faqs.models import (
+    CachedResponse,
+    ChoiceStatus,
+    EntryStatus,
+    LearnedResponse,
+    OptionChoice,
+)
 from faqs.recall import memory_threshold
 from knowledge.embeddings.base import Purpose, embedder
 
@@ -91,6 +97,7 @@ def accept_choice(choice: OptionChoice) -> None:
     )
     if accepted.exists():
         raise _rejected(_("un choix est déjà accepté pour cette question."))
+    _require_no_other_answer(choice)
     if choice.response is None:
         _remember(choice)
     else:
@@ -126,24 +133,43 @@ def purge_choices() -> int:
     return gone
 
 
+def _require_no_other_answer(choice: OptionChoice) -> None:
+    """A choice may be old: the question may have been answered since, by a validated answer or in the memory."""
+    deployment = choice.deployment
+    offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
+    if choice.response is not None:
+        offered.append(choice.response.agent_id)
+    for agent in Agent.objects.filter(pk__in=offered):
+        similar = find_similar(
+            agent=agent,
+            questions=[choice.question],
+            answer=choice.answer,
+            exclude=choice.response_id,
+        )
+        if similar:
+            raise _rejected(
+                _("une autre réponse validée répond déjà à « %(question)s ».")
+                % {"question": similar[0].question}
+            )
+    remembered = CachedResponse.objects.filter(
+        deployment=deployment,
+        audience=current_audience(deployment),
+        key_hash=key_hash(phase=PHASE, project=project_of(deployment), question=choice.question),
+        status=EntryStatus.VALID,
+    )
+    if remembered.exclude(answer=choice.answer).exists():
+        raise _rejected(_("la mémoire a déjà une autre réponse à cette question."))
+
+
 def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
     """The question as another phrasing of the validated answer, in every deployment of its agent."""
-    similar = find_similar(
-        agent=response.agent,
-        questions=[choice.question],
-        answer=response.answer,
-        exclude=response.pk,
-    )
-    if similar:
-        raise _rejected(
-            _("une autre réponse validée répond déjà à « %(question)s ».")
-            % {"question": similar[0].question}
-        )
     with transaction.atomic():
         stored = LearnedResponse.objects.select_for_update().get(pk=response.pk)
         if not stored.is_standing:
             raise _rejected(_("la réponse validée n’est plus servie."))
         known = [phrasing.text for phrasing in stored.phrasings.all()]
+        if choice.option_hash not in map(question_hash, [stored.question, *known]):
+            raise _rejected(_("la réponse validée ne répond plus à la question choisie."))
         save_learned(stored, phrasings=[*known, choice.question], in_worker=False)
     # At once: the next choice that staff accept may ask the same, and is compared with what is indexed.
     sync_learned([response.pk])
@@ -151,7 +177,7 @@ def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
 
 def _remember(choice: OptionChoice) -> None:
     """The question in the memory, with the passage that answers it."""
-    deployment = Deployment.objects.get(pk=choice.deployment_id)
+    deployment = choice.deployment
     model = embedder()
     if memory_threshold(effective_config(deployment), model=model.recipe.model) is None:
         raise _rejected(_("la mémoire du déploiement est désactivée."))

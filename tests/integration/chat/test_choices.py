@@ -12,7 +12,7 @@ from agents.bridges import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation
 from faqs.choices import Choice, keep_choice, purge_choices
-from faqs.learning import set_status
+from faqs.learning import save_learned, set_status
 from faqs.memory.entries import set_status as set_entry_status
 from faqs.models import (
     CachedResponse,
@@ -36,6 +36,7 @@ from tests.factories import (
     make_agent,
     make_conversation,
     make_deployment,
+    make_entry,
     make_learned,
 )
 from tests.integration.chat.test_clarification import ASKED, CARDS, CHOSEN
@@ -213,6 +214,23 @@ class AcceptingDocumentChoiceTests(TestCase):
         told = await in_database(accept, choice)
         assert "écartée de la mémoire" in told
 
+    async def test_question_that_staff_have_answered_since_keeps_their_answer(self) -> None:
+        await click(self.deployment)
+        await in_database(make_learned, self.deployment.agent, question=ASKED, answer="Cela varie.")
+        told = await in_database(accept, await OptionChoice.objects.aget())
+        assert "répond déjà" in told
+        result, listener = await ask(self.deployment, ASKED)
+        assert result.answer.source == AnswerSource.DIRECT_QA
+        assert "Cela varie." in listener.text
+
+    async def test_answer_that_the_memory_has_by_now_is_not_replaced(self) -> None:
+        await click(self.deployment)
+        entry = await in_database(make_entry, self.deployment, ASKED, "Six ou douze euros.")
+        told = await in_database(accept, await OptionChoice.objects.aget())
+        assert "la mémoire a déjà" in told
+        await entry.arefresh_from_db()
+        assert (entry.answer, entry.status) == ("Six ou douze euros.", EntryStatus.VALID)
+
     async def test_without_a_memory_staff_are_told(self) -> None:
         await click(self.deployment)
         self.deployment.config_overlay = {**OVERLAY, "memory": False}
@@ -248,6 +266,14 @@ class AcceptingValidatedChoiceTests(TestCase):
         await in_database(set_status, [self.student], LearnedStatus.OBSOLETE)
         told = await in_database(accept, await OptionChoice.objects.aget())
         assert "n’est plus servie" in told
+        assert not await self.student.phrasings.aexists()
+
+    async def test_answer_to_another_question_by_now_is_refused(self) -> None:
+        await click(self.deployment)
+        self.student.question, self.student.answer = "Où se fait la carte ?", "À la mairie."
+        await in_database(save_learned, self.student, in_worker=False)
+        told = await in_database(accept, await OptionChoice.objects.aget())
+        assert "ne répond plus à la question choisie" in told
         assert not await self.student.phrasings.aexists()
 
     async def test_question_that_has_a_validated_answer_is_refused(self) -> None:
