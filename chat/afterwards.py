@@ -13,6 +13,7 @@ from agents.bridges import in_database
 from agents.effective import current_config
 from agents.llm.base import language_model
 from chat.branches import earlier_versions
+from chat.feedback import report_again
 from chat.models import Turn, TurnStatus
 from chat.summaries import summarise
 from chat.turn import TurnRequest, TurnResult
@@ -93,6 +94,7 @@ async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
             mode=learning.mode,
             max_age_days=learning.max_age_days,
         )
+        await in_database(report_again, turn_id)
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {

@@ -53,6 +53,15 @@ def withdraw_feedback(turn: Turn) -> bool:
     return bool(changed)
 
 
+def report_again(turn_id: uuid.UUID) -> None:
+    """A thumb down may come before what the answer teaches is kept: then that is barred now."""
+    feedback = Feedback.objects.filter(
+        turn=turn_id, verdict=Verdict.DOWN, withdrawn_at=None
+    ).first()
+    if feedback is not None:
+        _report(feedback)
+
+
 def _take_back(turn: Turn) -> None:
     """A visitor's report that has barred nothing yet no longer counts; said again, it is reported again."""
     if withdraw_doubts(turn.pk):
