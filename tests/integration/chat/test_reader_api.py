@@ -32,7 +32,7 @@ from chat.models import (
 from chat.retention import forget_expired
 from chat.thread import claim_turn
 from chat.tracing import Trace
-from faqs.memory.entries import delete_entries, validate_entries
+from faqs.memory.entries import delete_entries, edit_entry, validate_entries
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
@@ -246,6 +246,17 @@ class FeedbackTests(ReaderTest):
         shown = staff.get(admin_url(CachedResponse, "change", entry.pk)).content.decode()
         assert "Trop vieux." in shown
         validate_entries(CachedResponse.objects.filter(pk=entry.pk))
+        assert not entry.doubts.exists()
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_doubt_about_an_answer_that_staff_have_corrected_does_not_count(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        give_feedback(self.given_from_memory(entry), Verdict.DOWN)
+        entry.refresh_from_db()
+        edit_entry(entry)
+        assert entry.doubts.exists()
+        entry.answer = "Au premier étage."
+        edit_entry(entry)
         assert not entry.doubts.exists()
 
     def test_doubt_goes_with_its_conversation_and_with_its_entry(self) -> None:
