@@ -4,8 +4,8 @@ A choice says what one person meant, so nothing is answered from it until staff 
 a phrasing of the validated answer that was chosen; where the answer is a document's, an entry of the deployment's memory,
 which is withdrawn when the passage changes. The same question in the same words is answered from then on.
 
-Personal data: who chose is not kept, a question with personal data is not kept at all, and a choice that nobody makes any
-more is forgotten like an unanswered question.
+Personal data: who chose is not kept, a question with personal data is not kept at all, one that was asked in one conversation only goes
+with it, and a choice that nobody makes any more is forgotten like an unanswered question.
 """
 
 import uuid
@@ -110,9 +110,14 @@ def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:
     return choices.exclude(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
 
 
-def unlink_choices(turn_ids: Collection[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: what was chosen stays, and no longer says where."""
-    OptionChoice.objects.filter(last_turn__in=turn_ids).update(last_turn=None)
+def forget_choices(turn_ids: Collection[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: a question that nobody else asked, and staff have not accepted, goes too.
+
+    What others chose as well stays, and no longer says where.
+    """
+    made = OptionChoice.objects.filter(last_turn__in=turn_ids)
+    made.filter(times_chosen__lte=1).exclude(status=ChoiceStatus.ACCEPTED).delete()
+    made.update(last_turn=None)
 
 
 def purge_choices() -> int:

@@ -1,15 +1,22 @@
 """Learning from the click: what people chose is kept for staff, and answers once they have accepted it."""
 
+import threading
 import uuid
 from datetime import timedelta
+from functools import partial
+from string import ascii_lowercase
 from typing import Any
+from unittest import mock
 
-from django.test import TestCase, override_settings
+from django.db import connection
+from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
+from django.utils.crypto import get_random_string
 
 from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
+from chat.afterwards import _keep_of
 from chat.models import AnswerSource, Conversation
 from faqs.choices import Choice, keep_choice, purge_choices
 from faqs.learning import save_learned, set_status
@@ -37,6 +44,7 @@ from tests.factories import (
     make_conversation,
     make_deployment,
     make_entry,
+    make_exchange,
     make_learned,
 )
 from tests.integration.chat.test_clarification import ASKED, CARDS, CHOSEN
@@ -66,16 +74,21 @@ async def click(deployment: Deployment, option: str = CHOSEN, **conversation: An
     return thread
 
 
-def make_choice(deployment: Deployment | None = None, **overrides: Any) -> OptionChoice:
+def choice_of(deployment: Deployment, **overrides: Any) -> Choice:
     values: dict[str, Any] = {
-        "deployment_id": (deployment or make_deployment()).pk,
-        "question": f"Quelle carte {uuid.uuid4()} ?",
+        "deployment_id": deployment.pk,
+        "question": f"Quelle carte {get_random_string(12, ascii_lowercase)} ?",
         "option": CHOSEN,
         "answer": "6 euros.",
         "sources": [],
         "language": "fr",
     }
-    assert keep_choice(Choice(**{**values, **overrides}), turn_id=uuid.uuid4())
+    return Choice(**{**values, **overrides})
+
+
+def make_choice(deployment: Deployment | None = None, **overrides: Any) -> OptionChoice:
+    choice = choice_of(deployment or make_deployment(), **overrides)
+    assert keep_choice(choice, turn_id=uuid.uuid4())
     return OptionChoice.objects.latest("pk")
 
 
@@ -126,20 +139,27 @@ class KeepingTests(TestCase):
         assert choice.times_chosen == 1
 
     def test_question_with_personal_data_is_not_kept(self) -> None:
-        choice = Choice(
-            deployment_id=self.deployment.pk,
-            question="Quelle carte pour jeanne.martin@example.org ?",
-            option=CHOSEN,
-            answer="6 euros.",
-            sources=[],
-            language="fr",
-        )
+        asked = "Quelle carte pour jeanne.martin@example.org ?"
+        choice = choice_of(self.deployment, question=asked)
         assert not keep_choice(choice, turn_id=uuid.uuid4())
         assert not OptionChoice.objects.exists()
 
-    async def test_deleted_conversation_leaves_the_choice_without_its_turn(self) -> None:
+    async def test_question_of_one_conversation_goes_with_it(self) -> None:
+        thread = await click(self.deployment)
+        await thread.adelete()
+        assert not await OptionChoice.objects.aexists()
+
+    async def test_question_that_others_asked_too_stays_without_its_turn(self) -> None:
+        await click(self.deployment)
         thread = await click(self.deployment)
         assert (await OptionChoice.objects.aget()).last_turn is not None
+        await thread.adelete()
+        choice = await OptionChoice.objects.aget()
+        assert (choice.last_turn, choice.times_chosen) == (None, 2)
+
+    async def test_accepted_choice_outlives_its_conversation(self) -> None:
+        thread = await click(self.deployment)
+        await OptionChoice.objects.aupdate(status=ChoiceStatus.ACCEPTED)
         await thread.adelete()
         assert (await OptionChoice.objects.aget()).last_turn is None
 
@@ -151,6 +171,40 @@ class KeepingTests(TestCase):
         kept = [make_choice(self.deployment).pk for _ in range(3)]
         assert purge_choices() == 2
         assert set(OptionChoice.objects.values_list("pk", flat=True)) == set(kept[1:])
+
+
+class DeletedMeanwhileTests(TransactionTestCase):
+    """A conversation that is deleted while something of its turn is being kept."""
+
+    def test_nothing_is_kept_of_a_conversation_that_is_deleted_meanwhile(self) -> None:
+        conversation = make_conversation()
+        turn = make_exchange(conversation, CHOSEN, "6 euros.")
+        deleting = threading.Thread(target=self.delete, args=(conversation,))
+
+        def while_it_is_deleted(turn_id: uuid.UUID) -> list[uuid.UUID]:
+            deleting.start()
+            deleting.join(timeout=0.3)
+            return []
+
+        keep = partial(keep_choice, choice_of(conversation.deployment))
+        with mock.patch("chat.afterwards.earlier_versions", while_it_is_deleted):
+            _keep_of(turn.pk, keep)
+        deleting.join()
+        assert not Conversation.objects.exists()
+        assert not OptionChoice.objects.exists()
+
+    def test_nothing_is_kept_of_a_conversation_that_is_gone(self) -> None:
+        conversation = make_conversation()
+        turn = make_exchange(conversation, CHOSEN, "6 euros.")
+        conversation.delete()
+        _keep_of(turn.pk, partial(keep_choice, choice_of(conversation.deployment)))
+        assert not OptionChoice.objects.exists()
+
+    def delete(self, conversation: Conversation) -> None:
+        try:
+            Conversation.objects.get(pk=conversation.pk).delete()
+        finally:
+            connection.close()
 
 
 class AcceptingDocumentChoiceTests(TestCase):
