@@ -19,6 +19,7 @@ from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
+from chat.citations import escape_citations
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
 from chat.models import FeedbackReason, SharedThread
 from chat.page_strings import page_strings
@@ -99,7 +100,9 @@ def _rendered_source(source: dict[str, Any]) -> dict[str, Any]:
         **source,
         "title": title.replace(" > ", " › "),
         "repeats": title.split(" > ")[-1] == question,
-        "html": render_answer(str(source.get("text") or ""), turn_id="", source_numbers=()),
+        "html": render_answer(
+            escape_citations(str(source.get("text") or "")), turn_id="", source_numbers=()
+        ),
     }
 
 

@@ -447,6 +447,14 @@ class LinkTests(ReaderTest):
         text = Client().get(self.share()).content.decode()
         assert "<script>alert" not in text
 
+    def test_source_keeps_its_own_numbers_in_brackets(self) -> None:
+        text = "Selon le décret [12], `rang[3]`."
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": 1, "title": "Décret", "text": text}]
+        )
+        page = Client().get(self.share()).content.decode()
+        assert "Selon le décret [12], <code>rang[3]</code>." in page
+
     def test_revoked_link_opens_for_nobody_and_keeps_nothing(self) -> None:
         page = self.share()
         [listed] = self.client.get(self.url).json()["results"]
