@@ -29,6 +29,7 @@ from chat.models import (
     TurnStatus,
     Verdict,
 )
+from chat.rendering import render_answer
 from chat.retention import forget_expired
 from chat.thread import claim_turn
 from chat.tracing import Trace
@@ -454,6 +455,21 @@ class LinkTests(ReaderTest):
         )
         page = Client().get(self.share()).content.decode()
         assert "Selon le décret [12], <code>rang[3]</code>." in page
+
+    def test_page_lays_out_each_passage_once_and_no_more_than_so_many(self) -> None:
+        texts = ["**un**", "**un**", "**deux** <b>x</b>"]
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": n, "title": "t", "text": text} for n, text in enumerate(texts, 1)]
+        )
+        link = self.share()
+        with (
+            mock.patch("chat.views.MAX_RENDERED_CHARACTERS", 10),
+            mock.patch("chat.views.render_answer", wraps=render_answer) as rendered,
+        ):
+            page = Client().get(link).content.decode()
+        assert page.count("<strong>un</strong>") == 2
+        assert "**deux** &lt;b&gt;x&lt;/b&gt;" in page
+        assert rendered.call_count == 2
 
     def test_revoked_link_opens_for_nobody_and_keeps_nothing(self) -> None:
         page = self.share()
