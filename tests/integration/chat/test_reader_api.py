@@ -34,6 +34,7 @@ from chat.retention import forget_expired
 from chat.thread import claim_turn
 from chat.tracing import Trace
 from faqs.memory.entries import delete_entries, edit_entry, validate_entries
+from faqs.memory.keys import question_hash
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
@@ -259,6 +260,21 @@ class FeedbackTests(ReaderTest):
         entry.answer = "Au premier étage."
         edit_entry(entry)
         assert not entry.doubts.exists()
+
+    def test_words_of_a_report_go_with_its_conversation_and_the_bar_stays(self) -> None:
+        entry = make_entry(self.deployment, "Où réserver une grande salle ?", "À l’accueil.")
+        turn = self.given_from_memory(entry)
+        give_feedback(turn, Verdict.DOWN, comment="Dites-le à Jeanne Martin.")
+        entry.refresh_from_db()
+        assert "Jeanne" in entry.status_note
+        turn.conversation.delete()
+        pair = WrongPair.objects.get()
+        assert (pair.question, pair.reason, pair.source_turn) == ("", "", None)
+        assert pair.question_hash == question_hash(QUESTION)
+        entry.refresh_from_db()
+        assert (entry.status, entry.status_note) == (EntryStatus.TO_REVIEW, "")
+        page = superuser_client().get(admin_url(CachedResponse, "change", entry.pk))
+        assert "(conversation supprimée)" in page.content.decode()
 
     def test_doubt_goes_with_its_conversation_and_with_its_entry(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
