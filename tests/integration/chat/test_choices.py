@@ -366,6 +366,13 @@ class ListTests(TestCase):
         choice.refresh_from_db()
         assert choice.status == ChoiceStatus.OPEN
 
+    @override_settings(FAQ_MAX_PROMOTED=1)
+    def test_more_than_may_be_accepted_at_once_are_left_and_said(self) -> None:
+        deployment = make_deployment()
+        told = shown_messages(act("accept", make_choice(deployment), make_choice(deployment)))
+        assert "1 choix au plus à la fois" in told
+        assert set(OptionChoice.objects.values_list("status", flat=True)) == {ChoiceStatus.OPEN}
+
     def test_list_takes_as_many_queries_for_ten_as_for_one(self) -> None:
         one, ten = queries_with_one_and_ten_rows(superuser_client(), LIST, make_choice)
         assert one == ten
