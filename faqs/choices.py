@@ -181,7 +181,10 @@ def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
 
 
 def _remember(choice: OptionChoice) -> None:
-    """The question in the memory, with the passage that answers it."""
+    """The question in the memory, with the passage that answers it.
+
+    The entry names no turn: staff vouch for it, and whoever chose last has no more to say of it than others.
+    """
     deployment = choice.deployment
     model = embedder()
     if memory_threshold(effective_config(deployment), model=model.recipe.model) is None:
@@ -203,7 +206,6 @@ def _remember(choice: OptionChoice) -> None:
         extra={"option": choice.option},
         sources=choice.sources,
         origins=origins,
-        source_turn=choice.last_turn,
     )
     existing = find_entry(draft)
     if existing is not None and (

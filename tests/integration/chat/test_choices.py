@@ -17,7 +17,8 @@ from agents.admin_base import admin_url
 from agents.bridges import in_database
 from agents.models import Deployment
 from chat.afterwards import _keep_of
-from chat.models import AnswerSource, Conversation
+from chat.feedback import give_feedback
+from chat.models import AnswerSource, Conversation, Verdict
 from faqs.choices import Choice, keep_choice, purge_choices
 from faqs.learning import save_learned, set_status
 from faqs.memory.entries import set_status as set_entry_status
@@ -225,6 +226,15 @@ class AcceptingDocumentChoiceTests(TestCase):
         )
         elsewhere, _ = await ask(beside, ASKED)
         assert elsewhere.answer.source == AnswerSource.CLARIFICATION
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    async def test_visitor_who_chose_does_not_alone_withdraw_what_staff_accepted(self) -> None:
+        thread = await click(self.deployment, visitor=uuid.uuid4())
+        await in_database(accept, await OptionChoice.objects.aget())
+        turn = await thread.turns.alatest("started_at")
+        await in_database(give_feedback, turn, Verdict.DOWN)
+        entry = await CachedResponse.objects.aget()
+        assert entry.status == EntryStatus.VALID
 
     async def test_changed_passage_withdraws_the_accepted_answer(self) -> None:
         await click(self.deployment)
