@@ -462,7 +462,7 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
             self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
             return
         chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
-            "response", "deployment__agent"
+            "response", "chunk", "deployment__agent"
         )
         count = 0
         for choice in chosen.order_by("-times_chosen", "pk"):

@@ -40,6 +40,7 @@ from faqs.models import (
 )
 from faqs.recall import memory_threshold
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.models import Chunk
 
 _BATCH = 200
 
@@ -190,7 +191,7 @@ def _remember(choice: OptionChoice) -> None:
     if memory_threshold(effective_config(deployment), model=model.recipe.model) is None:
         raise _rejected(_("la mémoire du déploiement est désactivée."))
     origins = origins_of(choice.sources)
-    if not origins:
+    if not origins or choice.chunk is None or not _still_asks(choice.chunk, choice):
         raise _rejected(_("le passage a changé depuis, ou n’est plus servi."))
     draft = Draft(
         deployment_id=deployment.pk,
@@ -213,6 +214,12 @@ def _remember(choice: OptionChoice) -> None:
     ):
         raise _rejected(_("une réponse à cette question a été écartée de la mémoire."))
     write_entry(draft)
+
+
+def _still_asks(chunk: Chunk, choice: OptionChoice) -> bool:
+    """Whether the chosen question is still one of the passage."""
+    asked = {question_hash(str(unit.get("question", ""))) for unit in chunk.knowledge_units}
+    return choice.option_hash in asked
 
 
 def _rejected(reason: str) -> AnswerRejectedError:

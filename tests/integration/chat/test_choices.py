@@ -254,6 +254,16 @@ class AcceptingDocumentChoiceTests(TestCase):
         assert "le passage a changé" in told
         assert not await CachedResponse.objects.aexists()
 
+    async def test_choice_whose_question_was_edited_cannot_be_accepted(self) -> None:
+        await click(self.deployment)
+        chunk = await Chunk.objects.aget(option_choices__option=CHOSEN)
+        for unit in chunk.knowledge_units:
+            unit["question"] = "Combien coûte la carte de lecteur senior ?"
+        await Chunk.objects.filter(pk=chunk.pk).aupdate(knowledge_units=chunk.knowledge_units)
+        told = await in_database(accept, await OptionChoice.objects.aget())
+        assert "le passage a changé" in told
+        assert not await CachedResponse.objects.aexists()
+
     async def test_second_option_of_the_same_question_is_refused(self) -> None:
         await click(self.deployment)
         await click(self.deployment, OTHER)
