@@ -91,19 +91,17 @@ def accept_choice(choice: OptionChoice) -> None:
 
     Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
     """
-    accepted = OptionChoice.objects.filter(
-        deployment=choice.deployment_id,
-        question_hash=choice.question_hash,
-        status=ChoiceStatus.ACCEPTED,
-    )
-    if accepted.exists():
-        raise _rejected(_("un choix est déjà accepté pour cette question."))
     _require_no_other_answer(choice)
     if choice.response is None:
         _remember(choice)
     else:
         _phrase(choice, choice.response)
-    OptionChoice.objects.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
+    same_question = OptionChoice.objects.filter(
+        deployment=choice.deployment_id, question_hash=choice.question_hash
+    )
+    # One that was accepted before does not answer any more: its answer would have stood in the way.
+    same_question.filter(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
+    same_question.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
 
 
 def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:

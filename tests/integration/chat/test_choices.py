@@ -21,6 +21,7 @@ from chat.feedback import give_feedback
 from chat.models import AnswerSource, Conversation, Verdict
 from faqs.choices import Choice, keep_choice, purge_choices
 from faqs.learning import save_learned, set_status
+from faqs.memory.entries import delete_entries
 from faqs.memory.entries import set_status as set_entry_status
 from faqs.models import (
     CachedResponse,
@@ -270,9 +271,22 @@ class AcceptingDocumentChoiceTests(TestCase):
         first, second = [row async for row in OptionChoice.objects.order_by("pk")]
         await in_database(accept, first)
         told = await in_database(accept, second)
-        assert "un choix est déjà accepté" in told
+        assert "la mémoire a déjà" in told
         entry = await CachedResponse.objects.aget()
         assert "6 euros" in entry.answer
+
+    async def test_other_option_is_accepted_once_the_answer_of_the_first_is_gone(self) -> None:
+        await click(self.deployment)
+        await click(self.deployment, OTHER)
+        first, second = [row async for row in OptionChoice.objects.order_by("pk")]
+        await in_database(accept, first)
+        await in_database(delete_entries, CachedResponse.objects.all())
+        assert "1 choix accepté" in await in_database(accept, second)
+        result, listener = await ask(self.deployment, ASKED)
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+        assert "12 euros" in listener.text
+        decided = OptionChoice.objects.order_by("pk").values_list("status", flat=True)
+        assert [row async for row in decided] == [ChoiceStatus.DISMISSED, ChoiceStatus.ACCEPTED]
 
     async def test_answer_that_staff_set_aside_is_not_brought_back(self) -> None:
         await click(self.deployment)
@@ -334,6 +348,13 @@ class AcceptingValidatedChoiceTests(TestCase):
         assert result.answer.learned_id == self.student.pk
         assert "6 euros" in listener.text
         assert not await CachedResponse.objects.aexists()
+
+    async def test_second_option_of_the_same_question_is_refused(self) -> None:
+        await click(self.deployment)
+        await click(self.deployment, OTHER)
+        first, second = [row async for row in OptionChoice.objects.order_by("pk")]
+        await in_database(accept, first)
+        assert "répond déjà" in await in_database(accept, second)
 
     async def test_answer_out_of_service_is_refused(self) -> None:
         await click(self.deployment)
