@@ -42,6 +42,7 @@ from faqs.models import (
     UnansweredQuestion,
     WrongPair,
 )
+from knowledge.embeddings.base import embedder
 from knowledge.exceptions import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
 from tests.factories import (
@@ -235,6 +236,16 @@ class FeedbackTests(ReaderTest):
         give_feedback(second, Verdict.DOWN)
         entry.refresh_from_db()
         assert entry.status == EntryStatus.TO_REVIEW
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_visitor_who_changes_their_mind_again_and_again_costs_one_embedding(self) -> None:
+        turn = self.given_from_memory(make_entry(self.deployment, QUESTION, "À l’accueil."))
+        with mock.patch("chat.feedback.embedder", wraps=embedder) as asked:
+            for _ in range(3):
+                give_feedback(turn, Verdict.DOWN)
+                give_feedback(turn, Verdict.UP)
+        assert asked.call_count == 1
+        assert UnansweredQuestion.objects.count() == 1
 
     @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
     def test_staff_see_a_doubt_and_their_validation_ends_it(self) -> None:
