@@ -4,7 +4,6 @@ What people wrote is private: every page here asks for the permission `chat.view
 own; they are read inside their conversation.
 """
 
-from collections.abc import Collection
 from typing import Any
 
 from django.conf import settings
@@ -134,7 +133,8 @@ class ConversationAdmin(PrivateAdmin):
                     and message.turn_id not in branch,
                     "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
                     "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
-                    "prose": _prose(message.content) if message.role == Role.ASSISTANT else "",
+                    "prose": _prose(message) if message.role == Role.ASSISTANT else "",
+                    "sources": _sources(message),
                     "source": _source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
                 }
@@ -599,21 +599,22 @@ def _exchange(turn: Turn) -> dict[str, Any]:
     messages = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
     by_role = {message.role: message for message in messages}
     asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
-    sources = (
-        [source for source in answered.sources if isinstance(source, dict)] if answered else []
-    )
-    numbers = {source["n"] for source in sources if isinstance(source.get("n"), int)}
     return {
         "question": asked.content if asked else "",
-        "answer": _prose(answered.content, numbers) if answered else "",
-        "sources": _linked_sources(sources),
+        "answer": _prose(answered) if answered else "",
+        "sources": _linked_sources(_sources(answered)) if answered else [],
     }
 
 
-def _prose(markdown: str, source_numbers: Collection[int] = ()) -> SafeString:
-    """An answer as its reader saw it; its citations lead to the sources of the same page, where it has them."""
-    html = render_answer(markdown, turn_id="turn", source_numbers=source_numbers)
+def _prose(message: Message) -> SafeString:
+    """An answer as its reader saw it; its citations lead to its sources on the same page."""
+    numbers = {source["n"] for source in _sources(message) if isinstance(source.get("n"), int)}
+    html = render_answer(message.content, turn_id=str(message.turn_id), source_numbers=numbers)
     return mark_safe(html)  # noqa: S308  # sanitised there
+
+
+def _sources(message: Message) -> list[dict[str, Any]]:
+    return [source for source in message.sources if isinstance(source, dict)]
 
 
 def _linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:

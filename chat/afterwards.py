@@ -6,13 +6,16 @@ Nothing here delays an answer, and a failure costs nobody one: it is logged. A d
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from django.db import DatabaseError
 
 from agents.bridges import in_database
 from agents.effective import current_config
 from agents.llm.base import language_model
+from agents.transactions import short_write
 from chat.branches import earlier_versions
+from chat.feedback import report_again
 from chat.models import Turn, TurnStatus
 from chat.summaries import summarise
 from chat.turn import TurnRequest, TurnResult
@@ -52,9 +55,8 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.unanswered is not None and await in_database(_stands, turn_id):
-        earlier = await in_database(earlier_versions, turn_id)
-        await in_database(keep_unanswered, result.unanswered, turn_id=turn_id, earlier=earlier)
+    if result.unanswered is not None:
+        await in_database(_keep_of, turn_id, partial(keep_unanswered, result.unanswered))
 
 
 async def write_summary(request: TurnRequest, result: TurnResult) -> None:
@@ -74,9 +76,16 @@ async def write_summary(request: TurnRequest, result: TurnResult) -> None:
 
 
 async def _keep_choice(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.choice is not None and await in_database(_stands, turn_id):
-        earlier = await in_database(earlier_versions, turn_id)
-        await in_database(keep_choice, result.choice, turn_id=turn_id, earlier=earlier)
+    if result.choice is not None:
+        await in_database(_keep_of, turn_id, partial(keep_choice, result.choice))
+
+
+def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
+    """Keep something of a turn that may teach, with its row held: its deletion comes before this, or after all of it."""
+    with short_write():
+        held = Turn.objects.select_for_update(no_key=True).filter(pk=turn_id).first()
+        if held is not None and _stands(turn_id):
+            keep(turn_id=turn_id, earlier=earlier_versions(turn_id))
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
@@ -93,6 +102,7 @@ async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
             mode=learning.mode,
             max_age_days=learning.max_age_days,
         )
+        await in_database(report_again, turn_id)
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {

@@ -27,7 +27,7 @@ from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.views import APIView, exception_handler
 
 from agents.bridges import in_database
 from agents.effective import effective_config
@@ -133,6 +133,16 @@ def error_response(error: ApplicationError) -> JsonResponse:
     if error.retry_after is not None:
         response["Retry-After"] = str(math.ceil(error.retry_after))
     return response
+
+
+def framework_error(error: Exception, context: dict[str, Any]) -> HttpResponseBase | None:
+    """What REST framework answers; a body too large to be read, which it does not know, as everywhere else here."""
+    if isinstance(error, RequestDataTooBig):
+        message = _("La demande dépasse %(limit)d octets.") % {
+            "limit": settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        }
+        return error_response(MessageTooLargeError("body too large", public_message=message))
+    return exception_handler(error, context)
 
 
 class ConversationViewSet(

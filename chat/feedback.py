@@ -19,7 +19,7 @@ from chat.branches import branch_turns, earlier_versions
 from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
 from faqs.models import UnansweredReason
-from faqs.unanswered import Unanswered, keep_unanswered
+from faqs.unanswered import Unanswered, is_kept, keep_unanswered
 from knowledge.embeddings.base import Purpose, embedder
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,15 @@ def withdraw_feedback(turn: Turn) -> bool:
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
     _take_back(turn)
     return bool(changed)
+
+
+def report_again(turn_id: uuid.UUID) -> None:
+    """A thumb down may come before what the answer teaches is kept: then that is barred now."""
+    feedback = Feedback.objects.filter(
+        turn=turn_id, verdict=Verdict.DOWN, withdrawn_at=None
+    ).first()
+    if feedback is not None:
+        _report(feedback)
 
 
 def _take_back(turn: Turn) -> None:
@@ -105,7 +114,8 @@ def _note(feedback: Feedback) -> str:
 
 def _keep_question(turn: Turn, question: str) -> None:
     config = effective_config(turn.conversation.deployment)
-    if not question or not config.record_unanswered:
+    earlier = earlier_versions(turn.pk)
+    if not question or not config.record_unanswered or is_kept([turn.pk, *earlier]):
         return
     model = embedder()
     keep_unanswered(
@@ -118,7 +128,7 @@ def _keep_question(turn: Turn, question: str) -> None:
             score=turn.best_score,
         ),
         turn_id=turn.pk,
-        earlier=earlier_versions(turn.pk),
+        earlier=earlier,
     )
 
 

@@ -341,7 +341,7 @@ def valid_uuid(field: str, value: Any) -> uuid.UUID:
 def valid_event_id(value: Any) -> int:
     try:
         return max(0, int(value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidMessageError(
             "bad event id", public_message=_("« lastEventId » doit être un nombre.")
         ) from error

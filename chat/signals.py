@@ -6,14 +6,16 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation
-from faqs.choices import unlink_choices
+from faqs.choices import forget_choices
 from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
 
 
 @receiver(pre_delete, sender=Conversation)
 def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
-    turn_ids = list(instance.turns.values_list("pk", flat=True))
+    # Held to the end, so that nothing more is kept of these turns (`chat.afterwards`).
+    held = instance.turns.select_for_update(no_key=True)
+    turn_ids = list(held.values_list("pk", flat=True))
     forget_turns(turn_ids)
     unlink_turns(turn_ids)
-    unlink_choices(turn_ids)
+    forget_choices(turn_ids)

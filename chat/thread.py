@@ -36,6 +36,7 @@ from chat.models import (
     AppliedOperation,
     Conversation,
     ExecutionState,
+    Feedback,
     Message,
     Role,
     ToolRound,
@@ -302,7 +303,11 @@ def _is_last(turn: Turn) -> bool:
 
 
 def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
-    """There is one answer to a question: the text that was kept of an interrupted run makes room for it."""
+    """There is one answer to a question: the text that was kept of an interrupted run makes room for it.
+
+    What its reader said of it was not said of the new one.
+    """
+    Feedback.objects.filter(turn=turn_id).delete()
     messages = Message.objects.for_conversation(conversation_id).exchanges()
     messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
 

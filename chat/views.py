@@ -6,6 +6,7 @@ shows a page with a way on. The page runs under a policy without inline script o
 """
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -13,12 +14,14 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.html import linebreaks
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
+from chat.citations import escape_citations
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
 from chat.models import FeedbackReason, SharedThread
 from chat.page_strings import page_strings
@@ -28,6 +31,8 @@ from chat.sharing import shared_thread
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
+#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
+MAX_RENDERED_CHARACTERS = 200_000
 
 
 @never_cache
@@ -77,6 +82,7 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
 
 def _rendered(shared: SharedThread) -> list[dict[str, Any]]:
     """The copied exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
+    passages = _rendered_passages(shared)
     return [
         {
             **exchange,
@@ -86,21 +92,42 @@ def _rendered(shared: SharedThread) -> list[dict[str, Any]]:
                 turn_id=str(place),
                 source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
             ),
-            "sources": [_rendered_source(source) for source in exchange["sources"]],
+            "sources": [_rendered_source(source, passages) for source in exchange["sources"]],
         }
         for place, exchange in enumerate(shared.exchanges, start=1)
     ]
 
 
-def _rendered_source(source: dict[str, Any]) -> dict[str, Any]:
+def _rendered_passages(shared: SharedThread) -> dict[str, str]:
+    """The HTML of each text that is a source; of those past `MAX_RENDERED_CHARACTERS`, their lines as they stand."""
+    html: dict[str, str] = {}
+    left = MAX_RENDERED_CHARACTERS
+    for exchange in shared.exchanges:
+        for text in map(_text_of, exchange["sources"]):
+            if text in html:
+                continue
+            left -= len(text)
+            html[text] = (
+                render_answer(escape_citations(text), turn_id="", source_numbers=())
+                if left >= 0
+                else linebreaks(text, autoescape=True)
+            )
+    return html
+
+
+def _rendered_source(source: dict[str, Any], passages: Mapping[str, str]) -> dict[str, Any]:
     """A source as the chat page shows it. `repeats`: its question is already the end of its title."""
     title, question = str(source.get("title") or ""), str(source.get("question") or "")
     return {
         **source,
         "title": title.replace(" > ", " › "),
         "repeats": title.split(" > ")[-1] == question,
-        "html": render_answer(str(source.get("text") or ""), turn_id="", source_numbers=()),
+        "html": passages[_text_of(source)],
     }
+
+
+def _text_of(source: dict[str, Any]) -> str:
+    return str(source.get("text") or "")
 
 
 def _chosen(deployments: list[Deployment], slug: str | None) -> Deployment | None:

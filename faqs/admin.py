@@ -456,8 +456,14 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
         permissions=["accept"],
     )
     def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
-        keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED])
-        chosen = OptionChoice.objects.filter(pk__in=keys).select_related("response__agent")
+        keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED + 1])
+        if len(keys) > settings.FAQ_MAX_PROMOTED:
+            text = gettext("Choisissez %(limit)d choix au plus à la fois.")
+            self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
+            return
+        chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
+            "response", "chunk", "deployment__agent"
+        )
         count = 0
         for choice in chosen.order_by("-times_chosen", "pk"):
             try:

@@ -4,8 +4,8 @@ A choice says what one person meant, so nothing is answered from it until staff 
 a phrasing of the validated answer that was chosen; where the answer is a document's, an entry of the deployment's memory,
 which is withdrawn when the passage changes. The same question in the same words is answered from then on.
 
-Personal data: who chose is not kept, a question with personal data is not kept at all, and a choice that nobody makes any
-more is forgotten like an unanswered question.
+Personal data: who chose is not kept, a question with personal data is not kept at all, one that was asked in one conversation only goes
+with it, and a choice that nobody makes any more is forgotten like an unanswered question.
 """
 
 import uuid
@@ -21,19 +21,26 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import effective_config
-from agents.models import Deployment
+from agents.models import Agent
 from faqs.duplicates import find_similar
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, one_line, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, find_entry, project_of, write_entry
-from faqs.memory.keys import question_hash
+from faqs.memory.keys import key_hash, question_hash
 from faqs.memory.origins import origins_of
 from faqs.memory.personal_data import personal_data
-from faqs.models import ChoiceStatus, EntryStatus, LearnedResponse, OptionChoice
+from faqs.models import (
+    CachedResponse,
+    ChoiceStatus,
+    EntryStatus,
+    LearnedResponse,
+    OptionChoice,
+)
 from faqs.recall import memory_threshold
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.models import Chunk
 
 _BATCH = 200
 
@@ -84,18 +91,17 @@ def accept_choice(choice: OptionChoice) -> None:
 
     Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
     """
-    accepted = OptionChoice.objects.filter(
-        deployment=choice.deployment_id,
-        question_hash=choice.question_hash,
-        status=ChoiceStatus.ACCEPTED,
-    )
-    if accepted.exists():
-        raise _rejected(_("un choix est déjà accepté pour cette question."))
+    _require_no_other_answer(choice)
     if choice.response is None:
         _remember(choice)
     else:
         _phrase(choice, choice.response)
-    OptionChoice.objects.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
+    same_question = OptionChoice.objects.filter(
+        deployment=choice.deployment_id, question_hash=choice.question_hash
+    )
+    # One that was accepted before does not answer any more: its answer would have stood in the way.
+    same_question.filter(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
+    same_question.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
 
 
 def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:
@@ -103,9 +109,14 @@ def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:
     return choices.exclude(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
 
 
-def unlink_choices(turn_ids: Collection[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: what was chosen stays, and no longer says where."""
-    OptionChoice.objects.filter(last_turn__in=turn_ids).update(last_turn=None)
+def forget_choices(turn_ids: Collection[uuid.UUID]) -> None:
+    """The conversation of these turns is deleted: a question that nobody else asked, and staff have not accepted, goes too.
+
+    What others chose as well stays, and no longer says where.
+    """
+    made = OptionChoice.objects.filter(last_turn__in=turn_ids)
+    made.filter(times_chosen__lte=1).exclude(status=ChoiceStatus.ACCEPTED).delete()
+    made.update(last_turn=None)
 
 
 def purge_choices() -> int:
@@ -126,38 +137,60 @@ def purge_choices() -> int:
     return gone
 
 
+def _require_no_other_answer(choice: OptionChoice) -> None:
+    """A choice may be old: the question may have been answered since, by a validated answer or in the memory."""
+    deployment = choice.deployment
+    offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
+    if choice.response is not None:
+        offered.append(choice.response.agent_id)
+    for agent in Agent.objects.filter(pk__in=offered):
+        similar = find_similar(
+            agent=agent,
+            questions=[choice.question],
+            answer=choice.answer,
+            exclude=choice.response_id,
+        )
+        if similar:
+            raise _rejected(
+                _("une autre réponse validée répond déjà à « %(question)s ».")
+                % {"question": similar[0].question}
+            )
+    remembered = CachedResponse.objects.filter(
+        deployment=deployment,
+        audience=current_audience(deployment),
+        key_hash=key_hash(phase=PHASE, project=project_of(deployment), question=choice.question),
+        status=EntryStatus.VALID,
+    )
+    if remembered.exclude(answer=choice.answer).exists():
+        raise _rejected(_("la mémoire a déjà une autre réponse à cette question."))
+
+
 def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
     """The question as another phrasing of the validated answer, in every deployment of its agent."""
-    similar = find_similar(
-        agent=response.agent,
-        questions=[choice.question],
-        answer=response.answer,
-        exclude=response.pk,
-    )
-    if similar:
-        raise _rejected(
-            _("une autre réponse validée répond déjà à « %(question)s ».")
-            % {"question": similar[0].question}
-        )
     with transaction.atomic():
         stored = LearnedResponse.objects.select_for_update().get(pk=response.pk)
         if not stored.is_standing:
             raise _rejected(_("la réponse validée n’est plus servie."))
         known = [phrasing.text for phrasing in stored.phrasings.all()]
+        if choice.option_hash not in map(question_hash, [stored.question, *known]):
+            raise _rejected(_("la réponse validée ne répond plus à la question choisie."))
         save_learned(stored, phrasings=[*known, choice.question], in_worker=False)
     # At once: the next choice that staff accept may ask the same, and is compared with what is indexed.
     sync_learned([response.pk])
 
 
 def _remember(choice: OptionChoice) -> None:
-    """The question in the memory, with the passage that answers it."""
-    deployment = Deployment.objects.get(pk=choice.deployment_id)
+    """The question in the memory, with the passage that answers it.
+
+    The entry names no turn: staff vouch for it, and whoever chose last has no more to say of it than others.
+    """
+    deployment = choice.deployment
     model = embedder()
     each = effective_config(deployment).of_each_agent
     if all(memory_threshold(agent, model=model.recipe.model) is None for agent in each):
         raise _rejected(_("la mémoire du déploiement est désactivée."))
     origins = origins_of(choice.sources)
-    if not origins:
+    if not origins or choice.chunk is None or not _still_asks(choice.chunk, choice):
         raise _rejected(_("le passage a changé depuis, ou n’est plus servi."))
     draft = Draft(
         deployment_id=deployment.pk,
@@ -173,7 +206,6 @@ def _remember(choice: OptionChoice) -> None:
         extra={"option": choice.option},
         sources=choice.sources,
         origins=origins,
-        source_turn=choice.last_turn,
     )
     existing = find_entry(draft)
     if existing is not None and (
@@ -181,6 +213,12 @@ def _remember(choice: OptionChoice) -> None:
     ):
         raise _rejected(_("une réponse à cette question a été écartée de la mémoire."))
     write_entry(draft)
+
+
+def _still_asks(chunk: Chunk, choice: OptionChoice) -> bool:
+    """Whether the chosen question is still one of the passage."""
+    asked = {question_hash(str(unit.get("question", ""))) for unit in chunk.knowledge_units}
+    return choice.option_hash in asked
 
 
 def _rejected(reason: str) -> AnswerRejectedError:

@@ -249,9 +249,18 @@ def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
 
 
 def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom."""
+    """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom.
+
+    So does the bar of a reported answer, without the words of whoever reported it.
+    """
     CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
-    WrongPair.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
+    reported = WrongPair.objects.filter(source_turn__in=turn_ids)
+    for entry_id, note in reported.exclude(reason="").values_list("response", "reason"):
+        noted = CachedResponse.objects.filter(pk=entry_id, status_reason=StatusReason.REPORTED)
+        noted.filter(status_note=note).update(status_note="")
+    # One that asks what the entry asks has no words of its own.
+    reported.filter(answer_digest="").update(question="")
+    reported.update(source_turn=None, reason="")
     AnswerDoubt.objects.filter(source_turn__in=turn_ids).delete()
     LearnedResponse.objects.filter(source_message__in=turn_ids).update(source_message=None)
 

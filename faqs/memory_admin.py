@@ -367,7 +367,8 @@ class CachedResponseAdmin(StaffAdmin):
     @admin.display(description=gettext_lazy("signalements"))
     def reports(self, entry: CachedResponse) -> SafeString | str:
         pairs = entry.wrong_pairs.order_by("-reported_at")
-        return long_text("\n".join(f"{p.question} {p.reason}".strip() for p in pairs))
+        gone = _("(conversation supprimée)")
+        return long_text("\n".join(f"{p.question or gone} {p.reason}".strip() for p in pairs))
 
     @admin.display(description=gettext_lazy("doutes de visiteurs"))
     def doubted(self, entry: CachedResponse) -> SafeString | str:

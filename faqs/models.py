@@ -207,7 +207,7 @@ class WrongPair(models.Model):
 class AnswerDoubt(models.Model):
     """An anonymous visitor says that an entry is wrong. Kept until enough say so (`ANONYMOUS_REPORTS_TO_WITHDRAW`).
 
-    Forgotten with the conversation that it was said in, and once staff have validated the entry.
+    Forgotten with the conversation that it was said in, and once staff have validated or corrected the entry.
     """
 
     response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="doubts")

@@ -126,9 +126,6 @@ class Verdict:
     explanation: str = ""
     disagreements: tuple[Disagreement, ...] = ()
 
-    def __str__(self) -> str:
-        return f"{self.question} ({self.score:.3f}) : {self.explanation}"
-
     def as_stored(self) -> dict[str, Any]:
         return stored_refusal(self.question, self.score, self.refusal, self.disagreements)
 

@@ -90,11 +90,16 @@ def _low_score(
     return (guard + thresholds.direct_answer) / 2
 
 
+def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:
+    """Whether the question of one of these turns is kept: then there is nothing to be embedded for it."""
+    return UnansweredQuestion.objects.filter(source_turn__in=turn_ids).exists()
+
+
 def keep_unanswered(
     unanswered: Unanswered, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()
 ) -> None:
     """Store a question; the same turn again changes nothing, nor does one that repeats an `earlier` turn kept."""
-    if earlier and UnansweredQuestion.objects.filter(source_turn__in=earlier).exists():
+    if earlier and is_kept(earlier):
         return
     UnansweredQuestion.objects.get_or_create(
         source_turn=turn_id,

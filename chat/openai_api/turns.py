@@ -17,6 +17,7 @@ from agents.bridges import in_database
 from agents.effective import current_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
+from chat.client_threads import ClientThread
 from chat.exceptions import ApprovalOverError, ChatError
 from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.openai_api.requests import CompletionRequest
@@ -74,17 +75,24 @@ def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str)
         conversation, _new = Conversation.objects.get_or_create(
             pk=uuid.uuid5(_OPENED_BY_KEY, natural_key), defaults=fields
         )
-        message_id = _attempt(conversation, asked, deployment)
+        message_id = _attempt(conversation, asked, deployment, before)
     return OpenedRequest(conversation, message_id, bool(idempotency_key), config.api_source_lines)
 
 
-def _attempt(conversation: Conversation, asked: CompletionRequest, deployment: Deployment) -> str:
+def _attempt(
+    conversation: Conversation,
+    asked: CompletionRequest,
+    deployment: Deployment,
+    before: ClientThread,
+) -> str:
     """The id of the try that answers this request: the same again, unless all tries so far came to nothing."""
     interrupt_stale_turns(conversation.pk)
     turns = list(conversation.turns.values_list("client_message_id", "status"))
     if any(not message_id.startswith(asked.fingerprint) for message_id, _status in turns):
         raise IdempotencyConflictError
-    if conversation.deployment_id != deployment.pk:
+    # Another request with this key may have made the conversation a moment ago, and not have its turn yet.
+    is_others = not turns and conversation.client_thread != before.as_json()
+    if is_others or conversation.deployment_id != deployment.pk:
         raise IdempotencyConflictError
     failed = sum(status in _UNFINISHED for _message_id, status in turns)
     return f"{asked.fingerprint}-{failed}"

@@ -128,8 +128,12 @@ def write_entry(draft: Draft) -> CachedResponse:
 
 
 def edit_entry(entry: CachedResponse) -> None:
-    """Store what staff changed in an entry; a question that changed gets its vector and key."""
-    stored = CachedResponse.objects.only("question").get(pk=entry.pk)
+    """Store what staff changed in an entry; a question that changed gets its vector and key.
+
+    Doubts were about what the entry said before.
+    """
+    stored = CachedResponse.objects.only("question", "answer").get(pk=entry.pk)
+    is_corrected = (stored.question, stored.answer) != (entry.question, entry.answer)
     model = embedder()
     if stored.question != entry.question or entry.recipe_key != recipe_key(model.recipe):
         _embed(entry)
@@ -140,6 +144,8 @@ def edit_entry(entry: CachedResponse) -> None:
         )
     with writing(entry.deployment_id) as shelf:
         entry.version = shelf.version
+        if is_corrected:
+            AnswerDoubt.objects.filter(response=entry).delete()
         # The counter belongs to the lookups that go on meanwhile.
         names = [f.name for f in CachedResponse._meta.concrete_fields if f.name != "usage_count"]
         entry.save(update_fields=[name for name in names if name != "id"])

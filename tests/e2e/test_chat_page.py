@@ -78,6 +78,18 @@ def test_streamed_answer_cites_a_passage_that_opens(page: Page, live_site: LiveS
     expect(citation).to_be_focused()
 
 
+def test_document_keeps_its_own_numbers_in_brackets(page: Page, live_site: LiveSite) -> None:
+    written = page.evaluate(
+        """async () => {
+            const loaded = performance.getEntriesByType("resource").map((each) => each.name);
+            const { renderInline } = await import(loaded.find((name) => name.includes("/markdown.")));
+            const read = (numbers) => renderInline("Décret [12].", { turn: "t", numbers }).map((node) => node.textContent).join("");
+            return [read(null), read(new Set())];
+        }"""
+    )
+    assert written == ["Décret [12].", "Décret."]
+
+
 def test_curated_answer_is_given_without_a_model_call(page: Page, live_site: LiveSite) -> None:
     calls = len(live_site.model.calls)
     ask(page, CURRICULUM)

@@ -148,7 +148,7 @@ const INLINE = [
   ["break", / {2,}\n|\\\n/y],
 ];
 
-/** Text to nodes: escapes, code, citations, links, strong, emphasis; anything else as it stands. */
+/** Text to nodes: escapes, code, citations, links, strong, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
 export function renderInline(text, context, depth = 0) {
   const nodes = [];
   let plain = "";
@@ -159,6 +159,7 @@ export function renderInline(text, context, depth = 0) {
     const [kind, match] = found;
     at += match[0].length;
     if (kind === "escape") { plain += match[1]; continue; }
+    if (kind === "citation" && !context.numbers) { plain += match[0]; continue; }
     if (kind === "citation" && !context.numbers.has(Number(match[1]))) continue;
     flush();
     nodes.push(inlineNode(kind, match, context, depth));
@@ -183,7 +184,7 @@ function inlineNode(kind, match, context, depth) {
   switch (kind) {
     case "code": return el("code", {}, match[2].trim() || match[2]);
     case "citation": return el("a", { class: "citation", href: `#source-${context.turn}-${match[1]}`, "data-n": match[1] }, match[1]);
-    case "link": return el("a", { href: match[2], target: "_blank", rel: "noopener nofollow" }, ...renderInline(match[1], { ...context, numbers: new Set() }, depth + 1));
+    case "link": return el("a", { href: match[2], target: "_blank", rel: "noopener nofollow" }, ...renderInline(match[1], { ...context, numbers: context.numbers && new Set() }, depth + 1));
     case "strong": return el("strong", {}, ...renderInline(match[2], context, depth + 1));
     case "emphasis": return el("em", {}, ...renderInline(match[2], context, depth + 1));
     default: return el("br");
@@ -205,7 +206,7 @@ export class StreamedMarkdown {
   }
 
   update(text, context) {
-    const key = `${context.turn}:${[...context.numbers].join()}`;
+    const key = `${context.turn}:${[...(context.numbers ?? [])].join()}`;
     if (key !== this.key) { this.container.replaceChildren(); this.sources = []; this.key = key; }
     const blocks = parseBlocks(closeEmphasis(text));
     let same = 0;

@@ -8,7 +8,7 @@ const WIDE = window.matchMedia("(min-width: 1100px)");
 const panel = byId("passage");
 const page = byId("page");
 const text = new StreamedMarkdown(byId("passage-text"));
-const NO_CITATIONS = { turn: "passage", numbers: new Set() };
+const OF_A_DOCUMENT = { turn: "passage", numbers: null };
 let opener = null;
 
 export function openPassage(source, from) {
@@ -53,7 +53,7 @@ function fill(source) {
   byId("passage-link").parentElement.hidden = !address;
   if (address) byId("passage-link").href = address;
   else byId("passage-link").removeAttribute("href");
-  text.update(source.text, NO_CITATIONS);
+  text.update(source.text, OF_A_DOCUMENT);
 }
 
 panel.addEventListener("close", () => {

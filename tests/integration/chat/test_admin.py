@@ -87,11 +87,12 @@ class PagesTest(TestCase):
         give_sources(turn)
         page = client.get(admin_url(Turn, "change", turn.pk)).content.decode()
         assert "<strong>9</strong> à <code>17 h</code>" in page
-        assert 'href="#source-turn-1"' in page
-        assert 'id="source-turn-1"' in page
+        thread = client.get(admin_url(Conversation, "change", turn.conversation_id))
+        for shown in (page, thread.content.decode()):
+            assert f'href="#source-{turn.pk}-1"' in shown
+            assert f'id="source-{turn.pk}-1"' in shown
         assert "direct_qr_match" not in page
         assert str(turn.pk) not in page.split("<title>")[1].split("</title>")[0]
-        thread = client.get(admin_url(Conversation, "change", turn.conversation_id))
         assert "<strong>9</strong>" in thread.content.decode()
         assert "<script>x" not in page + thread.content.decode()
 

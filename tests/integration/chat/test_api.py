@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.test import AsyncClient, Client, TestCase
+from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.bridges import in_database
 from agents.models import Audience, Deployment
@@ -100,6 +100,23 @@ class ConversationApiTests(TestCase):
         for url in ("/api/rag/chat", "/api/conversations/"):
             response = client.post(url, {"message": "Où ?"}, "application/json")
             assert response.status_code == 403, url
+
+
+class BodyTests(TestCase):
+    def setUp(self) -> None:
+        make_deployment()
+
+    @override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=100)
+    def test_body_that_is_too_large_is_refused_by_name(self) -> None:
+        body = {"deployment": "x" * 200}
+        response = Client().post("/api/conversations/", body, "application/json")
+        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
+        assert "100 octets" in response.json()["message"]
+
+    def test_body_that_is_nested_too_deeply_is_refused(self) -> None:
+        response = Client().post("/api/conversations/", "[" * 100_000, "application/json")
+        assert response.status_code == 400
+        assert not Conversation.objects.exists()
 
 
 class RagChatTests(TestCase):

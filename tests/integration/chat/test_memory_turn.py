@@ -5,9 +5,12 @@ from unittest import mock
 from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.bridges import in_database
+from chat.afterwards import settle
 from chat.answering import MEMORY_MODEL
-from chat.models import AnswerSource, Message, MessageType, Role
+from chat.feedback import give_feedback
+from chat.models import AnswerSource, Message, MessageType, Role, Verdict
 from chat.protocol import Sources
+from chat.thread import claim_turn
 from chat.turn import TurnRequest, run_turn
 from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
 from knowledge.models import Chunk
@@ -71,6 +74,29 @@ class MemoryTurnTests(TestCase):
         assert result.answer.source == AnswerSource.LLM
         assert not await CachedResponse.objects.aexists()
         assert not await UnansweredQuestion.objects.aexists()
+
+    async def test_answer_judged_wrong_before_it_was_learned_is_given_to_nobody(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        claimed = await in_database(
+            claim_turn, conversation_id=conversation.pk, client_message_id="1", question=NEAR
+        )
+        request = TurnRequest(
+            deployment_id=self.deployment.pk,
+            question=NEAR,
+            language="fr",
+            turn_id=claimed.turn_id,
+            conversation_id=conversation.pk,
+        )
+        with scripted(WRITTEN):
+            result = await run_turn(request, Listener())
+        turn = await conversation.turns.aget()
+        await in_database(give_feedback, turn, Verdict.DOWN)
+        await settle(request, result)
+        entry = await CachedResponse.objects.aget()
+        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
+        with scripted("À l'accueil, sur place [1]."):
+            again, _ = await ask(self.deployment, NEAR)
+        assert again.answer.source == AnswerSource.LLM
 
     async def test_deleting_the_passage_stops_the_learned_answer_at_once(self) -> None:
         with scripted(WRITTEN, "Rien ne le dit."):

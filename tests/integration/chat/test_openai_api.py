@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, TestCase, override_settings
 from django.urls import resolve
@@ -16,6 +17,8 @@ from agents.exceptions import LLMCutError, LLMRateLimitedError, LLMTimeoutError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from chat.openai_api.requests import parse_request
+from chat.openai_api.turns import IdempotencyConflictError, open_request
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, model, scripted
 from tests.tools import asking, call, declared
@@ -426,6 +429,27 @@ class IdempotencyTests(V1Tests):
         await self.post(_headers=headers)
         other = await self.ask(("user", NEAR), _headers=headers)
         assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
+
+    def test_request_is_never_answered_over_the_thread_of_another_one(self) -> None:
+        key = ApiKey.objects.get()
+        mine, other = (
+            parse_request(
+                json.dumps(
+                    {
+                        "model": self.deployment.slug,
+                        "messages": [
+                            {"role": "user", "content": before},
+                            {"role": "user", "content": "Et le lundi ?"},
+                        ],
+                    }
+                ).encode()
+            )
+            for before in ("Quels sont les horaires ?", "Qui est de garde ?")
+        )
+        opened = open_request(key, mine, idempotency_key="k")
+        with pytest.raises(IdempotencyConflictError):
+            open_request(key, other, idempotency_key="k")
+        assert open_request(key, mine, idempotency_key="k") == opened
 
     async def test_failed_turn_is_tried_again(self) -> None:
         headers = {"Idempotency-Key": "k4"}

@@ -29,10 +29,12 @@ from chat.models import (
     TurnStatus,
     Verdict,
 )
+from chat.rendering import render_answer
 from chat.retention import forget_expired
 from chat.thread import claim_turn
 from chat.tracing import Trace
-from faqs.memory.entries import delete_entries, validate_entries
+from faqs.memory.entries import delete_entries, edit_entry, validate_entries
+from faqs.memory.keys import question_hash
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
@@ -40,6 +42,7 @@ from faqs.models import (
     UnansweredQuestion,
     WrongPair,
 )
+from knowledge.embeddings.base import embedder
 from knowledge.exceptions import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
 from tests.factories import (
@@ -235,6 +238,16 @@ class FeedbackTests(ReaderTest):
         assert entry.status == EntryStatus.TO_REVIEW
 
     @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_visitor_who_changes_their_mind_again_and_again_costs_one_embedding(self) -> None:
+        turn = self.given_from_memory(make_entry(self.deployment, QUESTION, "À l’accueil."))
+        with mock.patch("chat.feedback.embedder", wraps=embedder) as asked:
+            for _ in range(3):
+                give_feedback(turn, Verdict.DOWN)
+                give_feedback(turn, Verdict.UP)
+        assert asked.call_count == 1
+        assert UnansweredQuestion.objects.count() == 1
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
     def test_staff_see_a_doubt_and_their_validation_ends_it(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
         give_feedback(self.given_from_memory(entry), Verdict.DOWN, comment="Trop vieux.")
@@ -247,6 +260,32 @@ class FeedbackTests(ReaderTest):
         assert "Trop vieux." in shown
         validate_entries(CachedResponse.objects.filter(pk=entry.pk))
         assert not entry.doubts.exists()
+
+    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
+    def test_doubt_about_an_answer_that_staff_have_corrected_does_not_count(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
+        give_feedback(self.given_from_memory(entry), Verdict.DOWN)
+        entry.refresh_from_db()
+        edit_entry(entry)
+        assert entry.doubts.exists()
+        entry.answer = "Au premier étage."
+        edit_entry(entry)
+        assert not entry.doubts.exists()
+
+    def test_words_of_a_report_go_with_its_conversation_and_the_bar_stays(self) -> None:
+        entry = make_entry(self.deployment, "Où réserver une grande salle ?", "À l’accueil.")
+        turn = self.given_from_memory(entry)
+        give_feedback(turn, Verdict.DOWN, comment="Dites-le à Jeanne Martin.")
+        entry.refresh_from_db()
+        assert "Jeanne" in entry.status_note
+        turn.conversation.delete()
+        pair = WrongPair.objects.get()
+        assert (pair.question, pair.reason, pair.source_turn) == ("", "", None)
+        assert pair.question_hash == question_hash(QUESTION)
+        entry.refresh_from_db()
+        assert (entry.status, entry.status_note) == (EntryStatus.TO_REVIEW, "")
+        page = superuser_client().get(admin_url(CachedResponse, "change", entry.pk))
+        assert "(conversation supprimée)" in page.content.decode()
 
     def test_doubt_goes_with_its_conversation_and_with_its_entry(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
@@ -435,6 +474,29 @@ class LinkTests(ReaderTest):
         Message.objects.filter(turn=self.turn).update(content="<script>alert(1)</script> **x**")
         text = Client().get(self.share()).content.decode()
         assert "<script>alert" not in text
+
+    def test_source_keeps_its_own_numbers_in_brackets(self) -> None:
+        text = "Selon le décret [12], `rang[3]`."
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": 1, "title": "Décret", "text": text}]
+        )
+        page = Client().get(self.share()).content.decode()
+        assert "Selon le décret [12], <code>rang[3]</code>." in page
+
+    def test_page_lays_out_each_passage_once_and_no_more_than_so_many(self) -> None:
+        texts = ["**un**", "**un**", "**deux** <b>x</b>"]
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": n, "title": "t", "text": text} for n, text in enumerate(texts, 1)]
+        )
+        link = self.share()
+        with (
+            mock.patch("chat.views.MAX_RENDERED_CHARACTERS", 10),
+            mock.patch("chat.views.render_answer", wraps=render_answer) as rendered,
+        ):
+            page = Client().get(link).content.decode()
+        assert page.count("<strong>un</strong>") == 2
+        assert "**deux** &lt;b&gt;x&lt;/b&gt;" in page
+        assert rendered.call_count == 2
 
     def test_revoked_link_opens_for_nobody_and_keeps_nothing(self) -> None:
         page = self.share()

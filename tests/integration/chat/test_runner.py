@@ -22,7 +22,8 @@ from chat.exceptions import (
     TurnNotLastError,
     TurnRunningError,
 )
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.feedback import give_feedback
+from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import Delta, Done, Failure
 from chat.runner import Runner
 from chat.thread import default_title, save_exchange
@@ -355,6 +356,13 @@ class RetryTests(TestCase):
             await _settle()
         await self.conversation.arefresh_from_db()
         assert self.conversation.title == "Salles"
+
+    async def test_verdict_on_what_was_interrupted_is_not_one_on_the_new_answer(self) -> None:
+        turn = await self.interrupted()
+        await in_database(give_feedback, turn, Verdict.DOWN)
+        with scripted(["La ", "réponse."]):
+            await self.retry(turn)
+        assert not await Feedback.objects.aexists()
 
     async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(
         self,

@@ -41,6 +41,7 @@ def test_stop_and_resume_frames_are_parsed() -> None:
         "{",
         '{"type": "dance"}',
         '{"type": "resume", "turnId": "x"}',
+        '{"type": "resume", "turnId": "5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d", "lastEventId": 1e999}',
         '{"type": "ask"}',
         "[" * 9000,
     ],
