@@ -7,7 +7,7 @@ a time, and not by clocks, which differ between processes.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F
@@ -73,6 +73,21 @@ def versions_on(parents: Parents, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, 
         if len(siblings) > 1:
             found[turn] = Versions(siblings.index(turn) + 1, tuple(siblings))
     return found
+
+
+def in_turn_order(messages: Iterable[Message]) -> list[Message]:
+    """Messages, oldest first, with each answer behind its question.
+
+    A turn that was taken for dead, and only was slow, stores its answer after the next question.
+    """
+    began: dict[uuid.UUID, int] = {}
+
+    def place(message: Message) -> tuple[int, int]:
+        if message.turn_id is None:
+            return message.pk, message.pk
+        return began.setdefault(message.turn_id, message.pk), message.pk
+
+    return sorted(messages, key=place)
 
 
 def earlier_versions(turn_id: uuid.UUID) -> list[uuid.UUID]:

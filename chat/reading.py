@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import dataclass, field
 
-from chat.branches import Versions, line_to, load_parents, versions_on
+from chat.branches import Versions, in_turn_order, line_to, load_parents, versions_on
 from chat.models import Conversation, Message, Role
 from chat.protocol import Tool, ToolStatus
 from chat.rounds import DENIED
@@ -26,7 +26,7 @@ def read_branch(conversation: Conversation) -> ShownThread:
         turns = line_to(parents, conversation.leaf)
         versions = versions_on(parents, turns)
     stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
-    messages = list(stored.exchanges().select_related("turn__feedback"))
+    messages = in_turn_order(stored.exchanges().select_related("turn__feedback"))
     tools: dict[uuid.UUID, list[Tool]] = {}
     of_turns = stored.filter(role=Role.TOOL).exclude(turn=None)
     for message in of_turns.defer("content"):

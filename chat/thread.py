@@ -21,7 +21,7 @@ from agents.llm.base import PromptMessage
 from agents.transactions import short_write
 from chat import statements
 from chat.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
-from chat.branches import branch_turns, parent_beside
+from chat.branches import branch_turns, in_turn_order, parent_beside
 from chat.event_log import event_logs
 from chat.exceptions import (
     ConversationNotFoundError,
@@ -436,7 +436,7 @@ def _newest(
 ) -> list[ThreadMessage]:
     """The last messages of a branch, oldest first."""
     newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
-    return [ThreadMessage.of(message) for message in reversed(newest[:limit])]
+    return [ThreadMessage.of(message) for message in in_turn_order(reversed(newest[:limit]))]
 
 
 def append_batch(

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.reading import read_branch
 from chat.thread import (
     Answer,
     Exchange,
@@ -18,6 +19,7 @@ from chat.thread import (
     claim_turn,
     default_title,
     load_exchanges,
+    load_thread,
     previous_question,
     save_exchange,
 )
@@ -145,3 +147,38 @@ class ConcurrentClaimTests(TransactionTestCase):
         assert outcomes.count("new") == 1
         assert Turn.objects.count() == 1
         assert Message.objects.count() == 1
+
+
+class LateAnswerTests(TestCase):
+    """A turn that was taken for dead, and only was slow, stores its answer after the next question."""
+
+    def setUp(self) -> None:
+        self.conversation = make_conversation()
+        self.turns = [make_turn(self.conversation) for _ in range(2)]
+        for role in (Role.USER, Role.ASSISTANT):
+            for turn in self.turns:
+                Message.objects.create(
+                    conversation=self.conversation,
+                    turn=turn,
+                    role=role,
+                    content=f"{role} {turn.pk}",
+                )
+        one, two = self.turns
+        self.in_order = [
+            (turn.pk, role) for turn in (one, two) for role in (Role.USER, Role.ASSISTANT)
+        ]
+
+    def test_reader_sees_each_answer_behind_its_question(self) -> None:
+        shown = read_branch(self.conversation).messages
+        assert [(message.turn_id, message.role) for message in shown] == self.in_order
+
+    def test_model_is_told_each_answer_behind_its_question(self) -> None:
+        told = load_thread(conversation_id=self.conversation.pk, limit=10).messages
+        assert [(message.turn_id, message.role) for message in told] == self.in_order
+
+    def test_message_without_a_turn_keeps_its_place(self) -> None:
+        Message.objects.create(
+            conversation=self.conversation, role=Role.ASSISTANT, content="d'un service"
+        )
+        told = load_thread(conversation_id=self.conversation.pk, limit=10).messages
+        assert told[-1].content == "d'un service"
