@@ -185,10 +185,8 @@ class Site:
             **self._extra,
         }
         if self._shared:
-            environment["DATABASE_URL"] = self._stack.enter_context(_own_database())
-            if PROGRAM is None:
-                raise MissingServerError("no redis-server (apt-get install redis-server)")
-            self.redis = self._stack.enter_context(RedisServer())
+            environment["DATABASE_URL"] = self._stack.enter_context(own_database())
+            self.redis = self._stack.enter_context(own_redis())
             environment["REDIS_URL"] = self.redis.url
         return environment
 
@@ -224,7 +222,15 @@ class Site:
 
 
 @contextmanager
-def _own_database() -> Iterator[str]:
+def own_redis() -> Iterator[RedisServer]:
+    if PROGRAM is None:
+        raise MissingServerError("no redis-server (apt-get install redis-server)")
+    with RedisServer() as server:
+        yield server
+
+
+@contextmanager
+def own_database() -> Iterator[str]:
     name = f"repondant_lab_{uuid.uuid4().hex[:12]}"
     with postgres_url() as url:
         if url is None:

@@ -19,12 +19,13 @@ import time
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks.resilience.site import own_database, own_redis
 from benchmarks.streaming.direct import (
     StreamTimes,
     _arrived,
@@ -56,9 +57,12 @@ RuntimeSettings(asks_per_minute_user=100_000, asks_per_minute_address=100_000).s
 
 
 @contextmanager
-def site(base_url: str, processes: int = 1) -> Iterator[tuple[int, psutil.Process]]:
-    """`manage.py serve` in a process of its own: its port and process."""
-    with tempfile.TemporaryDirectory(prefix="repondant-bench-") as folder:
+def site(
+    base_url: str, *, processes: int = 1, is_shared: bool = False
+) -> Iterator[tuple[int, psutil.Process]]:
+    """`manage.py serve` in processes of its own: its port and first process. `is_shared`: PostgreSQL and Redis."""
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="repondant-bench-"))
         environment = {
             **os.environ,
             "DATA_DIR": folder,
@@ -67,6 +71,10 @@ def site(base_url: str, processes: int = 1) -> Iterator[tuple[int, psutil.Proces
             "LOG_LEVEL": "WARNING",
         }
         environment.pop("DATABASE_URL", None)
+        environment.pop("REDIS_URL", None)
+        if is_shared:
+            environment["DATABASE_URL"] = opened.enter_context(own_database())
+            environment["REDIS_URL"] = opened.enter_context(own_redis()).url
         document = Path(folder) / "bibliotheque.md"
         document.write_text(DOCUMENT)
         # Indexed without a model, so that the model server counts turns only.
@@ -268,12 +276,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--interval-ms", type=float, default=10.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--processes", type=int, default=1, help="web processes of the site")
+    parser.add_argument("--shared", action="store_true", help="on PostgreSQL and Redis")
     options = parser.parse_args(arguments)
     with (
         model_server(tokens=options.tokens, interval_ms=options.interval_ms) as url,
-        site(url, options.processes) as (port, process),
+        site(url, processes=options.processes, is_shared=options.shared) as (port, process),
     ):
-        run_loop(measure_site(port, 4, process))
+        for _ in range(options.processes):
+            run_loop(measure_site(port, 8, process))
         for _ in range(options.repeats):
             print(json.dumps(_once(url, port, process, options.streams, options.tokens)))
 
