@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from django.utils.translation import gettext as _
 
-from faqs.lexicon import Kind, Lexicon, Marker
+from faqs.lexicon import Kind, Lexicon, Marker, Modality
 from faqs.question_reading import MAX_CHARACTERS, Item, Reading, read_pair
 
 
@@ -69,7 +69,8 @@ def _in_words(each: Disagreement) -> str:
 def _side(kind: str, words: str) -> str:
     """What clashes is a word of the question, or for two kinds of difference a code of the lexicon."""
     if kind == "question_kind":
-        return _kind_words().get(words, words)
+        kinds = _kind_words()
+        return " + ".join(kinds.get(word, word) for word in words.split())
     if kind == "modality":
         return {
             "permission": _("autorisation"),
@@ -93,6 +94,8 @@ def _kind_words() -> dict[str, str]:
         Kind.HOW_LONG: _("combien de temps"),
         Kind.HOW_OFTEN: _("à quelle fréquence"),
         Kind.YES_NO: _("oui ou non"),
+        "deadline": _("délai pour agir"),
+        "duration": _("durée"),
     }
 
 
@@ -128,6 +131,7 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     found = [
         *_negation(first, second),
         *_kind(first, second),
+        *_span(first, second),
         *_tense(first, second),
     ]
     match = _Matching(first, second)
@@ -168,7 +172,10 @@ _MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.
 
 
 def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
-    if first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
+    if first.further or second.further:
+        if _asked_kinds(first) != _asked_kinds(second):
+            yield Disagreement("question_kind", _all_kinds(first), _all_kinds(second))
+    elif first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
         yield Disagreement("question_kind", first.kind.value, second.kind.value)
     elif (
         first.kind in _MODAL_KINDS
@@ -176,6 +183,24 @@ def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
         and None not in (first.modality, second.modality)
     ):
         yield Disagreement("modality", str(first.modality), str(second.modality))
+
+
+def _asked_kinds(reading: Reading) -> frozenset[Kind]:
+    kinds = {reading.kind, *reading.further}
+    # « Peut-on porter plainte et comment »: how to do it says that one can.
+    if kinds == {Kind.YES_NO, Kind.HOW} and reading.modality is Modality.PERMISSION:
+        kinds = {Kind.HOW}
+    return frozenset(Kind.HOW_MUCH if kind is Kind.HOW_MANY else kind for kind in kinds)
+
+
+def _all_kinds(reading: Reading) -> str:
+    return " ".join((reading.kind, *sorted(reading.further)))
+
+
+def _span(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    """« Combien de temps ai-je pour contester » is not « combien de temps faut-il pour contester »."""
+    if {first.span, second.span} == {"deadline", "duration"}:
+        yield Disagreement("question_kind", first.span, second.span)
 
 
 def _tense(first: Reading, second: Reading) -> Iterator[Disagreement]:

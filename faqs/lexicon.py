@@ -78,6 +78,13 @@ class LexiconData:
     rewrites: tuple[tuple[str, str], ...]
     kinds: tuple[tuple[str, str], ...]
     loose_kinds: tuple[tuple[str, str], ...]
+    #: A conjunction with another question right behind it (« … et combien »), and the words that can begin it.
+    asks_again: str
+    leading_on: frozenset[str]
+    #: Words that always ask, with the kinds that they ask for.
+    question_words: Mapping[str, frozenset[Kind]]
+    #: A time that somebody has (`deadline`) against the time that something takes (`duration`), before the rewrites.
+    spans: tuple[tuple[str, str], ...]
     modalities: tuple[tuple[str, str], ...]
     #: A past that no paraphrase in the present has (« ouvrait »).
     imperfect: str
@@ -180,6 +187,11 @@ class Lexicon:
         self.rewrites = rewrites(data.rewrites)
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
+        self.asks_again = re.compile(data.asks_again)
+        self.question_words = tuple(
+            (word, re.compile(rf"\b{word}\b"), kinds) for word, kinds in data.question_words.items()
+        )
+        self.spans = tuple((re.compile(pattern), span) for pattern, span in data.spans)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
         self.imperfect = re.compile(data.imperfect)
         self.sequence = re.compile(data.sequence)

@@ -115,6 +115,9 @@ _I_CAN = (
 )
 _HOWTO = rf"how (?:{_I_CAN}|to|does one|am i able to|is it possible to|i can|i|you|we can|would i go about|do i go about)"
 
+_ANYONE = r"(?:i|we|you|they|he|she|it|one|someone|people|(?:(?:the|a|an|my|our|your|their|his|her) )?\w+)"
+_AUXILIARY = r"(?:can|could|do|does|did|is|are|was|were|will|would|should|must|may|have|has|am)"
+
 LEXICON_EN = LexiconData(
     language="en",
     stem=stem,
@@ -222,6 +225,18 @@ LEXICON_EN = LexiconData(
             r"\1 increase ",
         ),
         (r"\bno matter\b", "whatever"),
+        (
+            r"(?<!\bin )\b(?:just|simply|merely|purely) "
+            r"(?=(?:the|an?|my|your|his|her|our|their|its|this|that|these|those|one|two|three|four|five|ten|\d+|for|in|on|at|by|with|from|when|if|during|once|because|me|us|them|him)\b)",
+            "only ",
+        ),
+        (
+            r"(?<=\w )(?<!\bi )(?<!\bwe )(?<!\bto )(?<!\bcan )(?<!\bcould )(?<!\bplease )(?<!\band )(?<!\bwould )(?<!\bhave )(?<!\bhas )(?<!\bhad )(?<!\bam )(?<!\bnot )"
+            r"just (?!in case|about|as\b|like\b|before\b|after\b|wondering|checking|curious)",
+            "only ",
+        ),
+        (r"^where and when\b", "when and where"),
+        (r"^(where|when) and how\b(?! (?:much|many|long|often))", r"how and \1"),
         # "Who do banks lend to" is not "who lends to banks".
         (r"\bwho (?:do|does|did) (?!(?:i|we|you|they|one)\b)", "who whom_ "),
         (r"\bdifferences? between\b", "difference of"),
@@ -242,6 +257,7 @@ LEXICON_EN = LexiconData(
         (r"how many\b", "how_many"),
         (r"how (?:much|expensive)\b", "how_much"),
         (r"how (?:old|far|big|large|tall|high|hot|late|early|heavy|fast)\b", "what"),
+        (r"(?:how|what) about\b", "none"),
         (r"how\b|what (?:do|should|can|must) i do\b|what to do\b", "how"),
         (r"(?:(?:to|by|with|for|from|in|at|on|under) )?(?:what|which)\b", "what"),
         (
@@ -259,12 +275,51 @@ LEXICON_EN = LexiconData(
         (r"\bhow\b", "how"),
         (r"\b(?:what|which)\b", "what"),
     ),
+    asks_again=(
+        r"\b(?:and|or|but|then) (?:(?:and|then|also|if so|if yes|especially|in that case) )*"
+        r"(?=(?:(?:to|by|with|for|from|in|at|on|since|until|within|after) )?(?:who|whom|whose|when|where|why|how|what|which)\b"
+        rf"|{_AUXILIARY} (?:i|we|you|they|he|she|it|there|one|the|my|our|your|their|this|that|a|an)\b)"
+    ),
+    leading_on=words("and or but then"),
+    question_words={
+        "how": frozenset(
+            (Kind.HOW, Kind.HOW_MUCH, Kind.HOW_MANY, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHAT)
+        ),
+        "why": frozenset((Kind.WHY,)),
+    },
+    spans=(
+        (
+            rf"\bhow (?:long|much (?:more |longer )?time|many (?:more )?(?:days|weeks|months|years|hours|minutes)) "
+            rf"(?:(?:do|does|did|will|would) {_ANYONE} (?:have|get)|have {_ANYONE} got|has {_ANYONE} got|is there|are there|left)(?: left)? (?:to|before|for)\b"
+            r"(?! (?:\w+ )?(?:wait|keep|stay|pay|work|live|hold|store|retain|remain|be|own|serve|study|take|wear|rest|fast|isolate|quarantine|commit|sit|stand)\b)",
+            "deadline",
+        ),
+        (
+            r"\b(?:within|by|in) how (?:long|many (?:days|weeks|months|hours))\b[^,;.?!]*\b(?:must|should|(?:have|has|need|needs) to|can|may)\b",
+            "deadline",
+        ),
+        (
+            rf"\bhow (?:soon|quickly) (?:must|should|(?:do|does) {_ANYONE} (?:have|need) to)\b",
+            "deadline",
+        ),
+        (
+            r"\bhow (?:long|much time|many (?:days|weeks|months|years|hours|minutes))\b(?! (?:is|was|are) (?:\w+ ){0,3}(?:deadline|limit|window|period|allowed)\b)"
+            r"(?=[^,;.?!]*\b(?:take|takes|took|last|lasts|lasted|long|be|run|needed|required)\b| (?:is|are|was|were)\b(?! (?:there|it (?:valid|ok)))|"
+            rf" (?:do|does|must|should) {_ANYONE} (?:(?:have|need) to )?(?:wait|keep|stay|pay|work|live|hold|store|retain|remain|be|own|serve|study|wear|rest|isolate|quarantine)\b)",
+            "duration",
+        ),
+        (
+            r"\bwhat (?:is|was|will be) the (?:duration|length|processing time|waiting time)\b",
+            "duration",
+        ),
+    ),
     modalities=(
         (
-            r"\b(?:must|mandatory|compulsory|required|obliged|necessary|have to|need to|has to|needs to)\b",
+            r"\b(?:must|mandatory|compulsory|obligatory|required|obliged|obligated|bound to|forced to|supposed to|necessary|have to|need to|has to|needs to|"
+            rf"(?:do|does|did|will|would) {_ANYONE} need)\b",
             "obligation",
         ),
-        (r"\b(?:can|may|allowed|permitted|possible|could)\b", "permission"),
+        (r"\b(?:can|may|allowed|permitted|possible|could|able to|free to)\b", "permission"),
         (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
     ),
     imperfect=r"(?!)",
@@ -450,7 +505,7 @@ LEXICON_EN = LexiconData(
         allow | permit | allowed | permitted
         ban | prohibit | forbidden | banned | prohibited
         all | every | each | everyone | everything
-        only | solely | exclusively
+        only | solely | exclusively | merely | purely
         first | 1st
         last | final
         more

@@ -95,6 +95,12 @@ _ASKING = (
     rf"|(?:(?:un grand )?merci )?de (?:bien vouloir )?(?:me |m |nous ){_TELLING}|(?:je (?:vous|te) (?:prie|remercie|serais reconnaissante?) de |priere de |veuillez )(?:bien )?(?:vouloir )?(?:me |m |nous ){_TELLING}"
     r"|(?:indiquez|expliquez|precisez|indique|explique|rappelez|rappelle|renseignez) moi|(?:avez vous|auriez vous|vous avez|as tu) une idee(?: de)?)"
 )
+#: « contraint de », « astreint à »: before a verb all of them say « doit ».
+_BOUND = r"(?:obligee?|tenue?|contrainte?|astreinte?|forcee?)s?"
+_ASKER = r"(?:je|j|on|nous)"
+_HAVE = r"(?:ai|a|as|avons|avez|ont|aurai|aura|aurons|auront)"
+_ANYONE = r"(?:je|tu|on|nous|vous|ils?|elles?)"
+_HOW_LONG = r"\b(?:combien (?:de |d )(?:temps|jours?|semaines?|mois|annees?|heures?|minutes?)|quels? delais?)\b"
 _NOUN_AHEAD = r"(?=(?:le|la|les|l|mon|ma|mes|vos|votre|nos|notre) )"
 
 LEXICON_FR = LexiconData(
@@ -138,7 +144,7 @@ LEXICON_FR = LexiconData(
             "comment ",
         ),
         (
-            r"(?:[ ,;:.?]+)(?:comment|je fais comment|on fait comment|comment (?:je )?(?:fais|faire|proceder|proceder?)|comment (?:dois|puis) je (?:faire|proceder)|comment (?:on|je) (?:fait|fais))[ ?.]*$",
+            r"(?<!\bet)(?<!\bou)(?<!\bpuis)(?:[ ,;:.?]+)(?:comment|je fais comment|on fait comment|comment (?:je )?(?:fais|faire|proceder|proceder?)|comment (?:dois|puis) je (?:faire|proceder)|comment (?:on|je) (?:fait|fais))[ ?.]*$",
             " comment_faire ?",
         ),
         (r"^(.*?)[ ,;:?]*(?: comment_faire \?)$", r"comment \1 ?"),
@@ -201,6 +207,30 @@ LEXICON_FR = LexiconData(
         (
             r"\best on autorisee? a |\bsuis je autorisee? a |\best il (?:permis|autorise) (?:de |d )",
             "puis je ",
+        ),
+        (
+            rf"\b(?:est|sont|suis|sommes) (?:t )?({_ANYONE}) (?:\w+ment )?{_BOUND} (?:de|d|a) ",
+            r"doit \1 ",
+        ),
+        (rf"\best (?:\w+ment )?{_BOUND} (?:de|d|a) (?=\w+(?:er|ir|re|oir)\b)", "doit "),
+        (rf"\bsont (?:\w+ment )?{_BOUND} (?:de|d|a) (?=\w+(?:er|ir|re|oir)\b)", "doivent "),
+        (
+            rf"\b({_HAVE}) (?:t )?({_ANYONE}) (?:dans )?l obligation (?:de|d) ",
+            r"doit \2 ",
+        ),
+        (r"^ou_? et quand\b", "quand et ou_"),
+        (r"^(ou_?|quand|combien) et comment\b", r"comment et \1"),
+        (
+            r"(?<!\bau )\b(?:juste|simplement|purement|strictement) (?!pour (?:savoir|demander|dire|info|verifier|confirmer|etre)\b)"
+            r"(?=(?:le|la|les|l|une?|des?|du|mon|ma|mes|ton|ta|tes|son|sa|ses|notre|nos|votre|vos|leurs?|ce|cet|cette|ces|pour|a|au|aux|en|dans|sur|avec|par|pendant|chez|"
+            r"quand|si|lors|sans|vers|entre|apres|moi|lui|nous|ceux|celles?|celui|deux|trois|quatre|cinq|dix|\d+)\b)",
+            "seulement ",
+        ),
+        (
+            r"\bn[e ] ?((?:(?!(?:pas|jamais|plus|rien|aucune?|ni|point|personne|guere|quoi|ce|est ce|savoir|sais|pense|crois|dit)\b)\w+ ){1,4}?)qu[e ] ?"
+            r"(?=(?:le|la|les|l|une?|des?|du|mon|ma|mes|ton|ta|tes|son|sa|ses|notre|nos|votre|vos|leurs?|ce|cet|cette|ces|pour|a|au|aux|en|dans|sur|avec|par|pendant|chez|"
+            r"quand|si|lors|sans|vers|entre|apres|moi|lui|nous|ceux|celles?|celui|deux|trois|quatre|cinq|dix|\d+)\b)",
+            r"\1seulement ",
         ),
         (
             r"\best il obligatoire (?:de |d )|\best on obligee?s? (?:de |d )|\bsuis je (?:obligee?|tenue?) (?:de |d )|\bai je l obligation (?:de |d )",
@@ -315,7 +345,7 @@ LEXICON_FR = LexiconData(
     kinds=(
         (r"(?:(?:a|de|par|pour|avec|chez|contre) )?qui\b", "who"),
         (r"(?:depuis |jusqu a |a partir de )?quand\b", "when"),
-        (r"(?:d )?ou\b", "where"),
+        (r"(?:d )?ou_?\b", "where"),
         (r"pourquoi\b", "why"),
         (r"comment\b", "how"),
         (r"(?:pendant |en |sous |dans )?combien de temps\b", "how_long"),
@@ -356,13 +386,53 @@ LEXICON_FR = LexiconData(
             "yes_no",
         ),
     ),
+    asks_again=(
+        r"(?:^comment (?=(?:quand|ou_|combien|qui|pourquoi|quoi|quel(?:le)?s?)\b)"
+        r"|(?<=[\w,] )(?:et|ou|puis|mais|ensuite) (?:(?:et|puis|aussi|surtout|ensuite|alors|enfin|si oui|si possible|dans ce cas) )*"
+        r"(?=(?:(?:a|de|d|par|pour|avec|chez|contre|en|sous|dans|sur|vers|avant|depuis|jusqu a|pendant|a partir de) )?"
+        r"(?:qui|quand|ou_|ou(?= (?:quand|comment|combien))|pourquoi|comment|combien|quoi|(?:le|la|les)?quel(?:le)?s?)\b"
+        r"|qu(?:e|elles)? (?:faire|faut|dois|doit|doivent|se|risque|puis|peut)\b|quoi consequence|est ce\b|c est (?:obligatoire|possible|necessaire|payant|gratuit)"
+        rf"|(?:puis|peut|peux|peuvent|pouvez|pouvons|dois|doit|doivent|devez|devons|faut|faudra|est|sont|sera|seront|{_HAVE}|suis) (?:t )?(?:{_ANYONE}|ce)\b"
+        r"|(?:c|ca|cela|je|j|on|il|elle|tu|vous|nous|ils|elles) [^,:;.?!]*\b(?:combien|comment|quand|ou_|quoi|pourquoi|quel(?:le)?s?)\b))"
+    ),
+    leading_on=words("et ou puis mais ensuite comment"),
+    question_words={
+        "comment": frozenset((Kind.HOW,)),
+        "pourquoi": frozenset((Kind.WHY,)),
+        "combien": frozenset((Kind.HOW_MUCH, Kind.HOW_MANY, Kind.HOW_LONG, Kind.HOW_OFTEN)),
+    },
+    spans=(
+        (
+            rf"{_HOW_LONG} (?:est ce qu[e ]? ?)?(?:me |nous |il (?:me |nous )?)?(?:reste (?:t il )?(?!valable|valide)|(?:dispose|disposons|disposent)\b)",
+            "deadline",
+        ),
+        (
+            rf"{_HOW_LONG} (?:est ce qu[e ]? ?)?(?:{_HAVE} (?:t )?{_ANYONE}|{_ANYONE} {_HAVE})\b(?! (?:attendu|mis))",
+            "deadline",
+        ),
+        (
+            rf"{_HOW_LONG} (?:(?:le|la|les|l|un|une|mon|ma|mes) (?:\w+ ){{1,3}}?){_HAVE} (?:t )?{_ANYONE} pour\b",
+            "deadline",
+        ),
+        (
+            r"\b(?:dans|sous|avant|en) (?:quels? delais?|combien de (?:temps|jours|semaines|mois)|combien d heures)\b[^,;.?!]*"
+            r"\b(?:dois|doit|doivent|devons|devez|faut|(?:puis|peut|peux|peuvent|pouvons)(?! (?:\w+ )?(?:esperer|obtenir|recevoir|avoir|compter|toucher|recuperer|attendre)))\b",
+            "deadline",
+        ),
+        (
+            r"\bquelle (?:est|sera|serait|etait) (?:la |l )?duree\b|\bcombien de temps faut il\b|"
+            rf"{_HOW_LONG}(?: est ce qu[e ]?)?[^,;.?!]*\b(?:dure|durent|durera|dureront|durer|prend|prennent|prendra|prendre|met|mettent|mettra|mettre|faut)\b",
+            "duration",
+        ),
+    ),
     modalities=(
         (
-            r"\b(?:dois|doit|doivent|devons|devez|faut|obligatoire|obligatoires|obligee?s?|necessaire|tenue?s? de|exige|imperatif)\b",
+            r"\b(?:dois|doit|doivent|devons|devez|devra[is]?|devront|devrons|devrez|faut|faudra|obligatoire|obligatoires|necessaire|indispensable|exige|imperatif|"
+            rf"{_BOUND} (?:de|d|a|au)|obligee?s?|obligation (?:de|d)|{_HAVE} (?:t )?{_ANYONE} besoin|est ce qu[e ]? ?{_ANYONE} {_HAVE} besoin)\b(?!(?<=devrais))",
             "obligation",
         ),
         (
-            r"\b(?:puis|peut|peux|peuvent|pouvons|pouvez|possible|le droit|autorisee?s?|permis de|permet)\b",
+            r"\b(?:puis|peut|peux|peuvent|pouvons|pouvez|pourra[is]?|pourrait|pourront|pourrons|pourrez|possible|le droit|en droit|autorisee?s?|permis de|permet|libres? de|libres? d)\b",
             "permission",
         ),
         (
@@ -633,7 +703,7 @@ LEXICON_FR = LexiconData(
         dernier | derniere | derniers | dernieres
         tous | tout | toute | toutes | chaque
         certains | certaines | quelques
-        seulement | uniquement | exclusivement | ne que
+        seulement | uniquement | exclusivement | purement | strictement | ne que
         aussi | egalement
         avant | prealable
         apres | suite

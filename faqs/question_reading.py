@@ -19,6 +19,7 @@ _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
 #: Longer texts are not compared: what stands beyond would be ignored.
 MAX_CHARACTERS = 2_000
+_PAUSES = frozenset(",:;?!.")
 _PUNCTUATION = frozenset(",:;.?!")
 _CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = rewrites(
@@ -104,6 +105,10 @@ class Item:
 class Reading:
     lexicon: Lexicon
     kind: Kind
+    #: What it asks for besides, by another question word; empty for one question.
+    further: frozenset[Kind]
+    #: `deadline` for the time that somebody has, `duration` for the time that something takes; empty for neither.
+    span: str
     modality: Modality | None
     tense: str
     items: tuple[Item, ...]
@@ -156,6 +161,8 @@ def read_question(text: str, language: str) -> Reading:
     return Reading(
         lexicon=lexicon,
         kind=kind,
+        further=_further(plain, words, kind, lexicon),
+        span=_span(text, lexicon) if kind is Kind.HOW_LONG else "",
         modality=_modality(plain, lexicon),
         tense=_tense(plain, lexicon),
         items=tuple(item for _, item in items),
@@ -257,6 +264,41 @@ def _kind(plain: str, lexicon: Lexicon) -> Kind:
             head = head if inside in (None, Kind.WHAT) and head else inside
         found = head or found
     return found
+
+
+def _further(plain: str, words: list[str], kind: Kind, lexicon: Lexicon) -> frozenset[Kind]:
+    """« Comment demander l'aide et combien vais-je toucher »: the kinds behind a conjunction or in another clause."""
+    found: set[Kind] = set()
+    if not lexicon.data.leading_on.isdisjoint(words):
+        for match in lexicon.asks_again.finditer(plain):
+            if not found:
+                found.add(_kind(plain[: match.start()], lexicon))
+            found.add(_kind_at(plain, match.end(), lexicon))
+    if not _PAUSES.isdisjoint(words[:-1]):
+        *before, _last = _clauses(plain) or [""]
+        heads = (_kind_at(clause, 0, lexicon) for clause in before if " " in clause)
+        found.update(head for head in heads if head not in (Kind.WHEN, Kind.YES_NO))
+        questions = plain[:-1].split("?")
+        if len(questions) > 1:
+            found.update(_kind(question, lexicon) for question in questions)
+    for word, pattern, kinds in lexicon.question_words:
+        count = words.count(word)
+        if count > 1 or (count and kind not in kinds):
+            found.update(
+                _kind_at(plain, match.start(), lexicon) for match in pattern.finditer(plain)
+            )
+    return frozenset(found - {kind, Kind.NONE})
+
+
+def _kind_at(plain: str, position: int, lexicon: Lexicon) -> Kind:
+    return next(
+        (kind for pattern, kind in lexicon.kinds if pattern.match(plain, position)), Kind.NONE
+    )
+
+
+def _span(text: str, lexicon: Lexicon) -> str:
+    folded = " ".join(re.sub(r"[^\w,;:.?]", " ", _fold(text)).split())
+    return next((span for pattern, span in lexicon.spans if pattern.search(folded)), "")
 
 
 def _clauses(plain: str) -> list[str]:
