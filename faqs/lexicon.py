@@ -75,6 +75,8 @@ class LexiconData:
     stem: Callable[[str], str]
     #: Words that tell this language apart from the other one.
     signature: frozenset[str]
+    #: Short forms that are written for one word only ("appt"), and that word.
+    abbreviations: Mapping[str, str]
     rewrites: tuple[tuple[str, str], ...]
     kinds: tuple[tuple[str, str], ...]
     loose_kinds: tuple[tuple[str, str], ...]
@@ -242,7 +244,10 @@ class Lexicon:
 
     @cached_property
     def slips(self) -> dict[str, str]:
-        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is)."""
+        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is).
+
+        Short forms with their words as well.
+        """
         data = self.data
         small = data.ignored | data.negations | data.determiners | frozenset(self.markers)
         found: dict[str, str] = {}
@@ -254,7 +259,7 @@ class Lexicon:
             slip: word
             for slip, word in found.items()
             if slip not in taken and not self.knows(slip) and slip not in data.not_slips
-        }
+        } | dict(data.abbreviations)
 
     @cached_property
     def phrase_lengths(self) -> dict[str, tuple[int, ...]]:

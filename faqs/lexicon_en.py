@@ -98,16 +98,29 @@ def stem(word: str) -> str:
 
 
 _PREFACE = (
-    r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to bother you|sorry|excuse me|pardon me|"
-    r"please|kindly|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
+    r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to (?:bother|trouble|disturb) you|sorry|excuse me|pardon me|"
+    r"please|kindly|ta\b|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
     r"just wondering|(?:quick|silly|stupid|dumb|random) question|(?:morning|afternoon|evening)(?= ?[!,.])|a question|one question|question|but|and|cheers|by the way|any idea|asap|"
     r"just checking|just curious|out of curiosity)"
+)
+_TELLING = (
+    r"(?:(?:(?:is there )?any chance )?(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
+    r"(?:tell me|let me know|remind me|explain(?: to me)?|give me)(?: please)?"
+    r"|(?:(?:is there )?any chance )?(?:you|someone) could (?:tell me|let me know|remind me|explain(?: to me)?)"
+    r"|would you mind (?:telling me|reminding me|explaining(?: to me)?)"
+    r"|(?:please )?(?:tell me|let me know)|do you (?:happen to )?know|i (?:would like|want|need|would love) to know"
+    r"|i was hoping you could tell me|i would be grateful if you could tell me|(?:can|could|may) i (?:just )?ask)"
+)
+_UNTOLD = (
+    r"(?:(?:nobody|no one) (?:has |ever |has ever )?(?:told me|explained(?: to me)?|informed me)|i (?:was|have) (?:not|never) (?:been )?told"
+    r"|i (?:do not understand|have no idea|can not (?:find(?: out)?|work out|figure out)))(?= (?:how|what|where|when|who|why|which|if|whether)\b)"
 )
 _ASKING = (
     r"(?:(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
     r"(?:tell me|explain(?: to me)?|let me know|advise(?: me)?(?: on)?|remind me|clarify|help me (?:understand|find out))(?: please)?"
     r"|(?:please )?(?:tell me|let me know|explain)|(?:i )?(?:was |am |im )?(?:just )?wondering|i wonder"
     r"|do you (?:happen to )?know|i (?:would like|want|need|would love|am trying|wish) to (?:know|understand|find out|ask)"
+    rf"|{_TELLING}|{_UNTOLD}"
     r"|(?:i )?do not know|i am not sure|(?:do )?you know)"
 )
 _I_CAN = (
@@ -128,14 +141,60 @@ LEXICON_EN = LexiconData(
         there be an get much many long
         """
     ),
+    abbreviations={
+        "u": "you",
+        "ur": "your",
+        "dept": "department",
+        "appt": "appointment",
+        "appts": "appointments",
+        "flats": "apartments",
+        "apt": "apartment",
+        "apts": "apartments",
+        "dr": "doctor",
+        "pls": "please",
+        "plz": "please",
+        "thx": "thanks",
+        "acct": "account",
+        "qty": "quantity",
+        "wat": "what",
+        "wen": "when",
+        "wich": "which",
+        "wher": "where",
+        "whre": "where",
+        "hwo": "how",
+    },  # fmt: skip
     rewrites=(
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
+        (rf"^{_TELLING}[ ,:]*(?=(?:the|my|your|our) )", "what is "),
         (rf"^{_ASKING}[ ,:]*(?:if|whether)\b", "if"),
         (rf"^{_ASKING}[ ,:]*", ""),
+        (rf"[,;:.] (?:so |and )?{_TELLING} (?=how|what|where|when|who|why|which)", ", "),
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
         (rf"(?:[ ,;.!?]+{_PREFACE})+[ .!?]*$", " ?"),
         (r"\b(?:for|in|within|after) how (?=long|many|much)", "how "),
         (r"\b(?:please|um|uh|er|erm|kindly)\b", " "),
+        (r"\b(?:am|are|is|was|were) unable to\b", "can not"),
+        (r"\b2 ?fa\b|\b(?:two|2) factor authentication\b", "authentication_double"),
+        (r"^((?:i|we|my) .*?)[ ,.;:]+why (?:is (?:that|this|it)|so)?[ ?]*$", r"why \1 ?"),
+        (
+            r"^by whom (?:is|are) (.+?) (\w{2,}(?:ed|en|wn|ught|ilt|ade|old|ept)) ?\??$",
+            r"who \2 \1 ?",
+        ),
+        (r"^(?:cost|price) (?:of|for|to) ", "how much is "),
+        (r"^opening (?:hours|times) (?:of|for|at) ", "when open "),
+        (
+            r"\b((?:an?|the|my|our|your|his|her|their|this|rented|furnished|council|studio) (?:\w+ )?)flat"
+            r"(?= (?:in|at|with|without|for|if|when|to|was|has|from|and|or|that|which|after|before|while|as|by|near)\b| ?[.,;:?!]| ?$)",
+            r"\1apartment",
+        ),
+        (
+            r"\b(?:at|from) what age (?:can|may|(?:are|is)(?= .*\b(?:allowed|permitted|able) to\b)) ((?:\w+ ){1,3}?)(?:(?:allowed|permitted|able) to )?",
+            r"what age_required \1",
+        ),
+        (
+            r"\bhow old (?:do|does|must|should) ((?:\w+ ){1,3}?)(?:have to |need to )?be to\b",
+            r"what age_required \1",
+        ),
         (
             r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes|what makes|what is (?:making|causing))\b",
             "why ",
@@ -235,6 +294,7 @@ LEXICON_EN = LexiconData(
             r"just (?!in case|about|as\b|like\b|before\b|after\b|wondering|checking|curious)",
             "only ",
         ),
+        (r"\b(do|will|would) (i|we) just ", r"\1 \2 only "),
         (r"^where and when\b", "when and where"),
         (r"^(where|when) and how\b(?! (?:much|many|long|often))", r"how and \1"),
         # "Who do banks lend to" is not "who lends to banks".
@@ -344,7 +404,7 @@ LEXICON_EN = LexiconData(
         have had having can could should would will may might must shall ought and or but so if then than as of to
         for in on at by with from into onto about over under per via within through towards what which who whom whose
         when where why how much many long please get gets getting got go goes going make makes making made take takes
-        taking took want wants need needs would like able possible know way ways process procedure steps step really
+        taking took went gone want wants need needs would like able possible know way ways process procedure steps step really
         truly actually exactly currently usually normally generally basically simply just very quite also_filler
         literally honestly indeed someone somebody anyone any some im ive ill thing things stuff kind sort
         let lets um uh er hello hi thanks thank up set way's whether else required obliged
@@ -475,7 +535,18 @@ LEXICON_EN = LexiconData(
         car | vehicle
         doctor | gp | physician
         house | home
-        flat
+        apartment | apartments
+        driving_licence | driving license | driver license | drivers license
+        number_plate | number plate | license plate
+        car_park | car park | parking lot
+        cash_machine | cash machine | cashpoint | atm
+        postcode | zip code
+        launderette | laundromat
+        takeaway | takeout
+        nappy | nappies | diaper | diapers
+        pharmacy | pharmacies | drugstore
+        university | uni | universities
+        dpia | data protection impact assessment
         holiday | vacation
         quote | quotation
         broken | break | broke
@@ -497,7 +568,7 @@ LEXICON_EN = LexiconData(
         boss | manager
         error
         internet | broadband
-        bin | rubbish bin | trash
+        bin | rubbish bin | trash can | garbage can
         rubbish | trash | garbage
         covid | covid19 | coronavirus
         symptom | symptoms

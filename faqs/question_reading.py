@@ -48,6 +48,7 @@ _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
 #: A lone capital inside a sentence is a name (« permis A »), not an article.
 _LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
 _PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
+_BEING = _PASSIVE | frozenset("am suis etait etaient get gets got getting".split())
 #: « les bureaux ferment-ils », not « rendez-vous ».
 _INVERSION = re.compile(
     r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
@@ -56,6 +57,8 @@ _INVERSION = re.compile(
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 #: Without its accent « dès » would read as « des ».
 _AS_FROM = re.compile(r"\bdès(?! (?:que|lors|quel|quand|qu['’]))\b", re.IGNORECASE)
+#: Without its accent « bloqué » would leave « a » to be read as « à ».
+_HAS_DONE = re.compile(r"(?<=\w )\ba(?= \w{2,}ée?s?\b)")
 _SIGN = re.compile(r"[<>≤≥⩽⩾+#−–-]")
 _COMPARISONS = (
     (re.compile(r"(?:>=|≥|⩾) ?(?=[€$£]? ?\d)"), " sign_min "),
@@ -119,6 +122,10 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str = ""
     is_passive: bool = False
+    #: The words close behind a form of "be" that is no « est-ce que »: as participles they tell what is done to its subject.
+    behind_being: frozenset[str] = frozenset()
+    #: « on », who is nobody.
+    is_impersonal: bool = False
     #: What comes first and what comes next is said in so many words.
     is_sequence: bool = False
     #: « vous », "you": whose things « vos » and "your" are is then open.
@@ -171,6 +178,8 @@ def read_question(text: str, language: str) -> Reading:
         person=_person(words, plain, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
+        behind_being=_behind_being(words),
+        is_impersonal=lexicon.data.has_inversion and "on" in words,
         is_sequence=bool(lexicon.sequence.search(plain)),
         addresses=not lexicon.data.addressees.isdisjoint(words),
     )
@@ -236,6 +245,7 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
     if language == "fr":
         text = _AS_FROM.sub("des_le", text)
+        text = _HAS_DONE.sub("a_", text)
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
     text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
     text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
@@ -248,6 +258,8 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
     text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
     slips = lexicon.slips
+    if text.endswith("?"):
+        text = f"{text[:-1]} ?"
     text = " ".join(slips.get(word, word) for word in text.split())
     for rewrite in lexicon.rewrites:
         text = rewrite.apply(text)
@@ -322,6 +334,15 @@ def _tense(plain: str, lexicon: Lexicon) -> str:
     if lexicon.future.search(plain):
         return "future"
     return "present" if lexicon.present.search(plain) else ""
+
+
+def _behind_being(words: list[str]) -> frozenset[str]:
+    if _BEING.isdisjoint(words):
+        return frozenset()
+    places = (
+        i for i, word in enumerate(words) if word in _BEING and words[i + 1 : i + 2] != ["ce"]
+    )
+    return frozenset(word for i in places for word in words[i + 1 : i + 4])
 
 
 def _person(words: list[str], plain: str, lexicon: Lexicon) -> str:

@@ -317,7 +317,7 @@ def test_newer_pairs_keep_their_floor(name: str, floor: float) -> None:
 
 OPPOSITES = [
     json.loads(line)
-    for name in ("operators_review", "operators_probe", "operators_fresh")
+    for name in ("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps")
     for line in (Path(__file__).resolve().parents[2] / "pairs" / f"{name}.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
@@ -620,3 +620,111 @@ def test_two_kinds_and_a_time_to_act_are_explained_in_words() -> None:
             "Combien de temps ai-je pour un recours ?", "Combien de temps dure un recours ?"
         ).explain()
     )
+
+
+SAME_REPHRASED = [
+    ("Par qui le dossier est-il instruit ?", "Qui instruit le dossier ?"),
+    ("Par qui est nommé le préfet ?", "Qui nomme le préfet ?"),
+    (
+        "Pourquoi mon colis a-t-il été refusé par le gardien ?",
+        "Pourquoi le gardien a refusé mon colis ?",
+    ),
+    (
+        "Quand les primes sont-elles versées aux agents ?",
+        "Quand verse-t-on les primes aux agents ?",
+    ),
+    (
+        "Le jeudi, à quelle heure ferme le guichet ?",
+        "À quelle heure le guichet ferme-t-il le jeudi ?",
+    ),
+    ("Puis-je annuler dans les trois semaines ?", "Puis-je annuler sous 21 jours ?"),
+    ("Combien coûte le badge ?", "prix du badge"),
+    ("Quels sont les horaires du musée ?", "horaires musée"),
+    ("Pourquoi je ne peux pas me connecter ?", "Pourquoi impossible de me connecter ?"),
+    (
+        "Je ne peux pas ouvrir mon compte, que faire ?",
+        "Je n'arrive pas à ouvrir mon compte, que faire ?",
+    ),
+    (
+        "Combien de valises puis-je emporter ?",
+        "On ne m'a pas dit combien de valises je pouvais emporter.",
+    ),
+    ("Pourquoi ma carte est-elle refusée ?", "Je ne comprends pas pourquoi ma carte est refusée"),
+    ("Comment obtenir un badge ?", "Je voudrais un badge, pouvez-vous me dire comment faire ?"),
+    ("Quand ouvre la piscine ?", "qd ouvre la piscine"),
+    ("Comment fermer mon compte professionnel ?", "comment fermer mon compte pro"),
+    (
+        "Le bailleur doit-il fournir une quittance ?",
+        "Le bailleur est-il tenu de fournir une quittance ?",
+    ),
+    (
+        "Le bailleur doit-il fournir une quittance ?",
+        "Le bailleur est-il dans l'obligation de fournir une quittance ?",
+    ),
+    ("La carte est-elle valable uniquement à Lyon ?", "La carte n'est-elle valable qu'à Lyon ?"),
+    ("Quelle aide pour les personnes à mobilité réduite ?", "Quelle aide pour les PMR ?"),
+    (
+        "Comment activer la double authentification ?",
+        "Comment activer l'authentification à deux facteurs ?",
+    ),
+    ("Où garer mon vélo ?", "Où garer ma bicyclette ?"),
+    ("Who trains the volunteers?", "By whom are the volunteers trained?"),
+    ("Why was my claim rejected by the insurer?", "Why did the insurer reject my claim?"),
+    (
+        "How is the annual fee calculated by the housing board?",
+        "How does the housing board calculate the annual fee?",
+    ),
+    ("Is parking included in the room rate?", "Does the room rate include parking?"),
+    (
+        "What is the deadline for the form?",
+        "Hello, could you tell me the deadline for the form please?",
+    ),
+    (
+        "How do I close my account?",
+        "Sorry to disturb you, would you mind telling me how to close my account?",
+    ),
+    ("Where is the first aid room?", "Any chance you could tell me where the first aid room is?"),
+    (
+        "How do I get a parking permit?",
+        "I'd like a parking permit, could you explain how to get one?",
+    ),
+    ("Why did my rent go up?", "Nobody has told me why my rent went up."),
+    ("Why can't I log in?", "I am unable to log in, why is that?"),
+    ("Where can I pay my rent?", "where can i pay my rent pls"),
+    ("How long do you keep my data?", "how long do u keep my data"),
+    ("How do I book an appointment with the doctor?", "how do i book an appt with the dr"),
+    ("How much does a new key cost?", "cost of a new key"),
+    ("When is the library open?", "opening times for the library"),
+    ("Can I keep a dog in my flat?", "Can I keep a dog in my apartment?"),
+    ("How many flats are free?", "How many apartments are free?"),
+    ("Where is the car park?", "Where is the parking lot?"),
+    ("How do I renew my driving licence?", "How do I renew my driver's license?"),
+    ("Where is the nearest cash machine?", "Where is the nearest ATM?"),
+    ("How old must children be to swim alone?", "At what age can children swim alone?"),
+    ("How do I enable two-factor authentication?", "How do I enable 2FA?"),
+    ("Who collects the trash?", "Who collects the garbage?"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked"), SAME_REPHRASED)
+def test_wrappers_short_forms_and_the_passive_agree(stored: str, asked: str) -> None:
+    agreement = compare_questions(stored, asked)
+    assert agreement.agrees, agreement.disagreements
+
+
+ACTING_OR_NOT = [
+    ("When do students pay?", "When are students paid?"),
+    ("How do nurses train?", "How are nurses trained?"),
+    ("Can tenants charge?", "Can tenants be charged?"),
+    ("Am I charged for parking?", "Do I charge for parking?"),
+    ("Comment les clients remboursent-ils ?", "Comment les clients sont-ils remboursés ?"),
+    ("Quand le professeur est-il payé ?", "Quand le professeur paie-t-il ?"),
+    ("Je n'arrive pas à payer, que faire ?", "Je n'ai pas payé, que faire ?"),
+    ("I can't open my account, what do I do?", "I haven't opened my account, what do I do?"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked"), ACTING_OR_NOT)
+def test_to_act_and_to_be_acted_upon_are_two_things(stored: str, asked: str) -> None:
+    assert not compare_questions(stored, asked).agrees
+    assert not compare_questions(asked, stored).agrees
