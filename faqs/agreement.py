@@ -474,18 +474,22 @@ def _says_the_same_actively(
 
 def _undergoing_clash(first: Reading, second: Reading, match: _Matching) -> Disagreement | None:
     """ "When do students pay" is not "when are students paid": the same subject, once acting and once not."""
-    acts = first.person == second.person == "subject"
+    # « Qui rembourse » and « qui est remboursé »: the question word is the subject.
+    asks_who = first.kind is second.kind is Kind.WHO
+    acts = asks_who or first.person == second.person == "subject"
     french = match.lexicon.data.has_inversion
+    told = first.behind_being ^ second.behind_being
     for place, (one, two) in enumerate(zip(first.items, second.items, strict=False)):
         if match.pairs.get(place) != place:
             return None
-        if one.is_noun or two.is_noun or (place == 0 and not acts and not french):
+        is_subject = one.is_noun or two.is_noun or (place == 0 and not acts and not french)
+        if is_subject:
             continue
         if place == 0 and not acts:
             return None
-        if {_form(one, first), _form(two, second)} == {"done", "does"} and (
-            one.text[0] == two.text[0] and (french or one.text != two.text)
-        ):
+        is_told = french or one.text != two.text or (asks_who and one.text in told)
+        forms = {_form(one, first), _form(two, second)}
+        if is_told and one.text[0] == two.text[0] and forms == {"done", "does"}:
             return Disagreement("role", one.text, two.text)
         if french:
             return None
@@ -493,21 +497,21 @@ def _undergoing_clash(first: Reading, second: Reading, match: _Matching) -> Disa
 
 
 def _form(item: Item, reading: Reading) -> str:
-    """Whether a verb is done to its subject or does something; a noun, an adjective or an infinitive neither."""
+    """Whether a verb is done to its subject or does something; a noun or an adjective neither."""
     if item.relation not in ("none", "when") or item.concept in _STATES:
         return ""
     if not reading.lexicon.data.has_inversion:
         done = reading.behind_being and _ENGLISH_PARTICIPLE.search(item.text)
         return "done" if done else "" if _ENGLISH_NOUN.search(item.text) else "does"
     if item.text in reading.behind_being:
-        return "done" if _FRENCH_PARTICIPLE.search(item.text) else ""
+        return "done" if _FRENCH_DONE.search(item.text) else ""
     return "" if _FRENCH_NOUN.search(item.text) else "does"
 
 
 #: « Ouvert » and « fermé » say what « ouvre » and « ferme » say.
 _STATES = frozenset(("ouvrir", "fermer", "open", "close"))
-_FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?|er|ir|re|oir)$")
-_FRENCH_PARTICIPLE = re.compile(r"(?:[eiu]|it|is|ert)e?s?$")
+_FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?)$")
+_FRENCH_DONE = re.compile(r"(?:(?:[eiu]|it|is|ert)e?s?|er|ir|re|oir)$")
 _ENGLISH_NOUN = re.compile(r"(?:tions?|ments?|als?|[ae]nces?|ages?)$")
 _ENGLISH_PARTICIPLE = re.compile(r"(?:ed|en|wn|ght|aid|old|ept|ade|ilt|eft|elt|ost|ent|ung|und)$")
 

@@ -177,9 +177,10 @@ LEXICON_EN = LexiconData(
         (r"\b2 ?fa\b|\b(?:two|2) factor authentication\b", "authentication_double"),
         (r"^((?:i|we|my) .*?)[ ,.;:]+why (?:is (?:that|this|it)|so)?[ ?]*$", r"why \1 ?"),
         (
-            r"^by whom (?:is|are) (.+?) (\w{2,}(?:ed|en|wn|ught|ilt|ade|old|ept)) ?\??$",
+            r"^by whom (?:is|are) (.+?) (\w{2,}(?:ed|en|wn|ught|aid|ilt|ade|old|ept)) ?\??$",
             r"who \2 \1 ?",
         ),
+        (r"^by whom\b", "who by_whom"),
         (r"^(?:cost|price) (?:of|for|to) ", "how much is "),
         (r"^opening (?:hours|times) (?:of|for|at) ", "when open "),
         (

@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from faqs.gates import rewrites
+from faqs.gates import rewrites, rewritten
 from faqs.lexicon import Kind, Lexicon, Marker, Modality
 from faqs.lexicon_en import LEXICON_EN
 from faqs.lexicon_fr import LEXICON_FR
@@ -48,7 +48,9 @@ _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
 #: A lone capital inside a sentence is a name (« permis A »), not an article.
 _LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
 _PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
-_BEING = _PASSIVE | frozenset("am suis etait etaient get gets got getting".split())
+#: « Se faire rembourser » is being refunded.
+_ONESELF = frozenset("me m te t se s nous vous".split())
+_BEING = _PASSIVE | frozenset("am suis etait etaient faire get gets got getting".split())
 #: « les bureaux ferment-ils », not « rendez-vous ».
 _INVERSION = re.compile(
     r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
@@ -76,6 +78,8 @@ _DATA_UNITS = re.compile(r"(\d) ?(Kb|Mb|Gb|Tb|kb|To|TB)(?:it|its|ps)?(?![A-Za-z]
 _DATA_NAMES = {
     "Kb": "kilobit", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit", "To": "terabyte", "TB": "terabyte",
 }  # fmt: skip
+_INNER_SIGNS = re.compile(r"(?<=\w)[-/](?=\w)")
+_OTHER_SIGNS = re.compile(r"[^\w\s,:;.?!%€$£°·]")
 _NUMERO = re.compile(r"\bn ?° ?")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
@@ -243,27 +247,27 @@ def _without_gloss(text: str) -> str:
 
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
-    if language == "fr":
+    if language == "fr" and not text.isascii():
         text = _AS_FROM.sub("des_le", text)
         text = _HAS_DONE.sub("a_", text)
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
-    text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
-    text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
+    if " A" in text and any(c.islower() for c in text):
+        text = _LETTER_A.sub("a·", text)
+    text = _fold(text)
+    text = prepare(_signs(_NUMERO.sub("numero ", text) if "°" in text else text))
     if language == "en":
         text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
-        for contraction in _CONTRACTIONS:
-            text = contraction.apply(text)
-    text = text.replace("aujourd'hui", "aujourdhui")
-    text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
-    text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
-    text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
+        text = rewritten(text, _CONTRACTIONS)
+    if "'" in text:
+        text = text.replace("aujourd'hui", "aujourdhui")
+        text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] == 'n' else ''} ", text)
+    text = _OTHER_SIGNS.sub(" ", _INNER_SIGNS.sub(" ", text))
     slips = lexicon.slips
     if text.endswith("?"):
         text = f"{text[:-1]} ?"
     text = " ".join(slips.get(word, word) for word in text.split())
-    for rewrite in lexicon.rewrites:
-        text = rewrite.apply(text)
-    return re.sub(r"\s+", " ", text).strip()
+    text = rewritten(text, lexicon.rewrites)
+    return " ".join(text.split())
 
 
 def _kind(plain: str, lexicon: Lexicon) -> Kind:
@@ -340,7 +344,11 @@ def _behind_being(words: list[str]) -> frozenset[str]:
     if _BEING.isdisjoint(words):
         return frozenset()
     places = (
-        i for i, word in enumerate(words) if word in _BEING and words[i + 1 : i + 2] != ["ce"]
+        i
+        for i, word in enumerate(words)
+        if word in _BEING
+        and words[i + 1 : i + 2] != ["ce"]
+        and (word != "faire" or not _ONESELF.isdisjoint(words[max(i - 1, 0) : i]))
     )
     return frozenset(word for i in places for word in words[i + 1 : i + 4])
 

@@ -301,6 +301,9 @@ FLOORS = [
     ("en_operators_dev", 0.75),
     ("adversarial_first", 0.70),
     ("adversarial_second", 0.80),
+    # Written independently of the rules; what the first measurement, before any rule was changed for them, gave: `benchmarks/thresholds`.
+    ("independent_fr", 0.60),
+    ("independent_en", 0.64),
 ]
 
 
@@ -703,6 +706,7 @@ SAME_REPHRASED = [
     ("How old must children be to swim alone?", "At what age can children swim alone?"),
     ("How do I enable two-factor authentication?", "How do I enable 2FA?"),
     ("Who collects the trash?", "Who collects the garbage?"),
+    ("Puis-je être remboursé ?", "Puis-je me faire rembourser ?"),
 ]
 
 
@@ -719,6 +723,12 @@ ACTING_OR_NOT = [
     ("Am I charged for parking?", "Do I charge for parking?"),
     ("Comment les clients remboursent-ils ?", "Comment les clients sont-ils remboursés ?"),
     ("Quand le professeur est-il payé ?", "Quand le professeur paie-t-il ?"),
+    ("Who pays?", "Who is paid?"),
+    ("By whom is it paid?", "Who is paid?"),
+    ("Qui rembourse ?", "Qui est remboursé ?"),
+    ("Qui peut être remboursé ?", "Qui peut rembourser ?"),
+    ("Puis-je payer ?", "Puis-je être payé ?"),
+    ("Un client peut-il rembourser ?", "Un client peut-il être remboursé ?"),
     ("Je n'arrive pas à payer, que faire ?", "Je n'ai pas payé, que faire ?"),
     ("I can't open my account, what do I do?", "I haven't opened my account, what do I do?"),
 ]
