@@ -99,17 +99,17 @@ def stem(word: str) -> str:
 
 _PREFACE = (
     r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to (?:bother|trouble|disturb) you|sorry|excuse me|pardon me|"
-    r"please|kindly|ta\b|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
+    r"please|kindly|(?<=[,.;!?] )ta\b|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
     r"just wondering|(?:quick|silly|stupid|dumb|random) question|(?:morning|afternoon|evening)(?= ?[!,.])|a question|one question|question|but|and|cheers|by the way|any idea|asap|"
     r"just checking|just curious|out of curiosity)"
 )
 _TELLING = (
     r"(?:(?:(?:is there )?any chance )?(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
-    r"(?:tell me|let me know|remind me|explain(?: to me)?|give me)(?: please)?"
+    r"(?:tell me|let me know|remind me|explain(?: to me)?)(?: please)?"
     r"|(?:(?:is there )?any chance )?(?:you|someone) could (?:tell me|let me know|remind me|explain(?: to me)?)"
     r"|would you mind (?:telling me|reminding me|explaining(?: to me)?)"
     r"|(?:please )?(?:tell me|let me know)|do you (?:happen to )?know|i (?:would like|want|need|would love) to know"
-    r"|i was hoping you could tell me|i would be grateful if you could tell me|(?:can|could|may) i (?:just )?ask)"
+    r"|i was hoping you could tell me|i would be grateful if you could tell me)"
 )
 _UNTOLD = (
     r"(?:(?:nobody|no one) (?:has |ever |has ever )?(?:told me|explained(?: to me)?|informed me)|i (?:was|have) (?:not|never) (?:been )?told"

@@ -96,7 +96,7 @@ _ASKING = (
     r"|(?:indiquez|expliquez|precisez|indique|explique|rappelez|rappelle|renseignez) moi|(?:avez vous|auriez vous|vous avez|as tu) une idee(?: de)?)"
 )
 _UNTOLD = (
-    r"(?:on (?:ne )?m a (?:pas|jamais|rien) (?:dit|explique|precise|indique)|(?:personne|on) (?:ne )?m a (?:jamais )?(?:dit|explique|precise|indique)"
+    r"(?:on (?:ne )?m a (?:pas|jamais|rien) (?:dit|explique|precise|indique)|personne (?:ne )?m a (?:jamais )?(?:dit|explique|precise|indique)"
     r"|je ne (?:comprends|trouve|vois) pas)(?= (?:comment|combien|quand|ou_|pourquoi|qui|quel|quelle|quels|quelles|si)\b)"
 )
 #: « contraint de », « astreint à »: before a verb all of them say « doit ».

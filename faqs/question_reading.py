@@ -45,8 +45,8 @@ _BARE_NEGATIONS = re.compile(
 _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 #: Without its accent « né » would read as the negation « ne ».
 _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
-#: A lone capital inside a sentence is a name (« permis A »), not an article.
-_LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+#: A lone capital inside a sentence is a name (« permis A », "U visa"), not an article or "you".
+_LETTER = re.compile(r"(?<=[^\s.?!:] )[AU](?=\W|$)")
 _PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
 #: « Se faire rembourser » is being refunded.
 _ONESELF = frozenset("me m te t se s nous vous".split())
@@ -251,8 +251,8 @@ def _plain(text: str, language: str, lexicon: Lexicon) -> str:
         text = _AS_FROM.sub("des_le", text)
         text = _HAS_DONE.sub("a_", text)
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
-    if " A" in text and any(c.islower() for c in text):
-        text = _LETTER_A.sub("a·", text)
+    if (" A" in text or " U" in text) and any(c.islower() for c in text):
+        text = _LETTER.sub(lambda m: f"{m[0].lower()}·", text)
     text = _fold(text)
     text = prepare(_signs(_NUMERO.sub("numero ", text) if "°" in text else text))
     if language == "en":
