@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from django.utils.translation import gettext as _
 
-from faqs.lexicon import Kind, Lexicon, Marker
+from faqs.lexicon import Kind, Lexicon, Marker, Modality
 from faqs.question_reading import MAX_CHARACTERS, Item, Reading, read_pair
 
 
@@ -69,7 +69,8 @@ def _in_words(each: Disagreement) -> str:
 def _side(kind: str, words: str) -> str:
     """What clashes is a word of the question, or for two kinds of difference a code of the lexicon."""
     if kind == "question_kind":
-        return _kind_words().get(words, words)
+        kinds = _kind_words()
+        return " + ".join(kinds.get(word, word) for word in words.split())
     if kind == "modality":
         return {
             "permission": _("autorisation"),
@@ -93,6 +94,8 @@ def _kind_words() -> dict[str, str]:
         Kind.HOW_LONG: _("combien de temps"),
         Kind.HOW_OFTEN: _("à quelle fréquence"),
         Kind.YES_NO: _("oui ou non"),
+        "deadline": _("délai pour agir"),
+        "duration": _("durée"),
     }
 
 
@@ -128,6 +131,7 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     found = [
         *_negation(first, second),
         *_kind(first, second),
+        *_span(first, second),
         *_tense(first, second),
     ]
     match = _Matching(first, second)
@@ -144,6 +148,13 @@ def _compare_lengths(stored: str, asked: str) -> Agreement:
 
 
 def _negation(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    # « Je ne peux pas payer » is not « je n'ai pas payé ».
+    if (
+        first.negations
+        and second.negations
+        and {first.modality, second.modality} == {None, Modality.PERMISSION}
+    ):
+        yield Disagreement("modality", str(first.modality or ""), str(second.modality or ""))
     words = " ".join(first.negations), " ".join(second.negations)
     if len(first.negations) != len(second.negations):
         yield Disagreement("negation", *words)
@@ -168,7 +179,10 @@ _MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.
 
 
 def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
-    if first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
+    if first.further or second.further:
+        if _asked_kinds(first) != _asked_kinds(second):
+            yield Disagreement("question_kind", _all_kinds(first), _all_kinds(second))
+    elif first.kind is not second.kind and frozenset((first.kind, second.kind)) not in _ALIKE:
         yield Disagreement("question_kind", first.kind.value, second.kind.value)
     elif (
         first.kind in _MODAL_KINDS
@@ -176,6 +190,24 @@ def _kind(first: Reading, second: Reading) -> Iterator[Disagreement]:
         and None not in (first.modality, second.modality)
     ):
         yield Disagreement("modality", str(first.modality), str(second.modality))
+
+
+def _asked_kinds(reading: Reading) -> frozenset[Kind]:
+    kinds = {reading.kind, *reading.further}
+    # « Peut-on porter plainte et comment »: how to do it says that one can.
+    if kinds == {Kind.YES_NO, Kind.HOW} and reading.modality is Modality.PERMISSION:
+        kinds = {Kind.HOW}
+    return frozenset(Kind.HOW_MUCH if kind is Kind.HOW_MANY else kind for kind in kinds)
+
+
+def _all_kinds(reading: Reading) -> str:
+    return " ".join((reading.kind, *sorted(reading.further)))
+
+
+def _span(first: Reading, second: Reading) -> Iterator[Disagreement]:
+    """« Combien de temps ai-je pour contester » is not « combien de temps faut-il pour contester »."""
+    if {first.span, second.span} == {"deadline", "duration"}:
+        yield Disagreement("question_kind", first.span, second.span)
 
 
 def _tense(first: Reading, second: Reading) -> Iterator[Disagreement]:
@@ -360,7 +392,8 @@ def _roles(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagr
         return
     if _is_the_same_act(first, second, match) and not any(_choice_clashes(first, second, match)):
         return
-    clash = next(_bound_clashes(first, second, match), None)
+    clash = _undergoing_clash(first, second, match)
+    clash = clash or next(_bound_clashes(first, second, match), None)
     clash = clash or next(_choice_clashes(first, second, match), None)
     clash = clash or next(_relation_clashes(first, second, match), None)
     clash = clash or next(_owner_clashes(first, second, match), None)
@@ -388,17 +421,99 @@ def _is_done_by_asker(first: Reading, second: Reading) -> bool:
 
 def _is_the_same_act(first: Reading, second: Reading, match: _Matching) -> bool:
     """« Un colis peut-il être retiré par un proche » and « un proche peut-il retirer un colis »."""
-    active, passive, pairs = first, second, match.pairs
-    if first.is_passive and first.items and first.items[-1].marker is Marker.BY:
-        active, passive = second, first
-        pairs = {j: i for i, j in pairs.items()}
-    if not len(active.items) == len(passive.items) == 3 or not passive.is_passive:
+    active, passive, pairs = first, second, {j: i for i, j in match.pairs.items()}
+    if _agent(first) is not None:
+        active, passive, pairs = second, first, match.pairs
+    by, size = _agent(passive), len(active.items)
+    if by is None or _agent(active) is not None or not len(passive.items) == len(pairs) == size:
         return False
-    if passive.items[2].marker is not Marker.BY or any(
-        item.marker not in (None, Marker.CLAUSE) for item in active.items
-    ):
+    order = [pairs[position] for position in range(size)]
+    return any(
+        order == _passive_order(by, verb, agent, size)
+        and _says_the_same_actively(active, passive, pairs, by, agent)
+        for verb in range(1, min(by, 3))
+        for agent in range(1, size - by + 1)
+    )
+
+
+def _agent(reading: Reading) -> int | None:
+    """Where the one stands by whom it is done, in the passive; or what it is included in."""
+    items = reading.items
+    places = [
+        i
+        for i, item in enumerate(items)
+        if item.marker is Marker.BY
+        or (item.relation in _INSIDE and i and items[i - 1].concept in _INCLUDING)
+    ]
+    return places[0] if reading.is_passive and len(places) == 1 and places[0] > 1 else None
+
+
+def _passive_order(by: int, verb: int, agent: int, size: int) -> list[int]:
+    """Who does it, the verb, what it is done to, the rest: where the words of the passive stand in the active."""
+    done_to = range(agent + verb, agent + by)
+    return [*done_to, *range(agent, agent + verb), *range(agent), *range(agent + by, size)]
+
+
+def _says_the_same_actively(
+    active: Reading, passive: Reading, pairs: dict[int, int], by: int, agent: int
+) -> bool:
+    if active.items[0].marker not in (None, Marker.CLAUSE) or active.items[agent].is_noun:
         return False
-    return pairs == {0: 2, 1: 1, 2: 0}
+    # The first word of each side stands behind the question word, whatever it is.
+    if passive.items[0].relation != active.items[0].relation:
+        return False
+    if active.items[agent].relation != "none" or active.items[pairs[0]].relation != "none":
+        return False
+    return all(
+        item.relation == active.items[pairs[place]].relation or place in (0, by)
+        for place, item in enumerate(passive.items)
+    ) and all(
+        item.owner == active.items[pairs[place]].owner for place, item in enumerate(passive.items)
+    )
+
+
+def _undergoing_clash(first: Reading, second: Reading, match: _Matching) -> Disagreement | None:
+    """ "When do students pay" is not "when are students paid": the same subject, once acting and once not."""
+    # « Qui rembourse » and « qui est remboursé »: the question word is the subject.
+    asks_who = first.kind is second.kind is Kind.WHO
+    acts = asks_who or first.person == second.person == "subject"
+    french = match.lexicon.data.has_inversion
+    told = first.behind_being ^ second.behind_being
+    for place, (one, two) in enumerate(zip(first.items, second.items, strict=False)):
+        if match.pairs.get(place) != place:
+            return None
+        is_subject = one.is_noun or two.is_noun or (place == 0 and not acts and not french)
+        if is_subject:
+            continue
+        if place == 0 and not acts:
+            return None
+        is_told = french or one.text != two.text or (asks_who and one.text in told)
+        forms = {_form(one, first), _form(two, second)}
+        if is_told and one.text[0] == two.text[0] and forms == {"done", "does"}:
+            return Disagreement("role", one.text, two.text)
+        if french:
+            return None
+    return None
+
+
+def _form(item: Item, reading: Reading) -> str:
+    """Whether a verb is done to its subject or does something; a noun or an adjective neither."""
+    if item.relation not in ("none", "when") or item.concept in _STATES:
+        return ""
+    if not reading.lexicon.data.has_inversion:
+        done = reading.behind_being and _ENGLISH_PARTICIPLE.search(item.text)
+        return "done" if done else "" if _ENGLISH_NOUN.search(item.text) else "does"
+    if item.text in reading.behind_being:
+        return "done" if _FRENCH_DONE.search(item.text) else ""
+    return "" if _FRENCH_NOUN.search(item.text) else "does"
+
+
+#: « Ouvert » and « fermé » say what « ouvre » and « ferme » say.
+_STATES = frozenset(("ouvrir", "fermer", "open", "close"))
+_FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?)$")
+_FRENCH_DONE = re.compile(r"(?:(?:[eiu]|it|is|ert)e?s?|er|ir|re|oir)$")
+_ENGLISH_NOUN = re.compile(r"(?:tions?|ments?|als?|[ae]nces?|ages?)$")
+_ENGLISH_PARTICIPLE = re.compile(r"(?:ed|en|wn|ght|aid|old|ept|ade|ilt|eft|elt|ost|ent|ung|und)$")
 
 
 def _bound_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
@@ -457,6 +572,12 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
         return keywords and relations == {"none", "at"} and not (one.is_noun and two.is_noun)
     if not after_verb:
         return True
+    # "Does breakfast include coffee", "is breakfast included in coffee".
+    included = (
+        first.items[i - 1].concept in _INCLUDING and first.is_passive is not second.is_passive
+    )
+    if included and not lexicon.data.has_inversion:
+        return relations != {"none", "in"}
     # After a verb the preposition makes the meaning (« arriver de », « arriver en »; "leave for").
     if lexicon.data.has_inversion:
         if relations == {"none", "on"}:
@@ -466,6 +587,8 @@ def _are_relations_alike(first: Reading, second: Reading, i: int, j: int, match:
 
 
 _GOALS = frozenset(("to", "for"))
+_INCLUDING = frozenset(("include", "inclure"))
+_INSIDE = frozenset(("in", "into"))
 
 
 def _owner_clashes(first: Reading, second: Reading, match: _Matching) -> Iterator[Disagreement]:
@@ -545,6 +668,10 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
     if _is_best_of(first, second) and set(one) == set(two) and len(one) == len(two) <= 4:
         return True
     freedom = _verb_freedom(first, second)
+    if _is_done_by_anyone(first, second, left, [item for item, _c in right]):
+        return one[:2] == two[1::-1] and one[2:] == two[2:]
+    if freedom is _Verb.IS_FREE and _is_time_moved(first, second, left, right):
+        return True
     moved = _is_one_part_moved(
         one,
         two,
@@ -557,6 +684,45 @@ def _same_order(first: Reading, second: Reading, match: _Matching) -> bool:
         or _is_topic_first(left, two)
         or _is_topic_first([item for item, _c in right], one, [concept for _item, concept in right])
     )
+
+
+def _is_done_by_anyone(
+    first: Reading, second: Reading, left: list[Item], right: list[Item]
+) -> bool:
+    """« Quand la prime est-elle versée aux salariés » and « quand verse-t-on la prime aux salariés »."""
+    if first.is_passive is second.is_passive or len(left) < 2 or first.kind is Kind.WHO:
+        return False
+    active, passive = (second, first) if first.is_passive else (first, second)
+    heads = (*left[:2], *right[:2])
+    return (
+        active.is_impersonal
+        and not passive.is_impersonal
+        and _agent(passive) is None
+        and not any(item.quantity for item in heads)
+        and all(item.marker in (None, Marker.CLAUSE) for item in heads)
+        and left[1].relation == right[1].relation == "none"
+    )
+
+
+def _is_time_moved(
+    first: Reading, second: Reading, left: list[Item], right: list[tuple[Item, str]]
+) -> bool:
+    """« Le samedi, à quelle heure ferme le parc » and « à quelle heure le parc ferme-t-il le samedi »."""
+    temporal = first.lexicon.temporal
+    one, two = [item.concept for item in left], [concept for _item, concept in right]
+    others = [item for item, _c in right]
+    if sum(concept in temporal for concept in one) != 1:
+        return False
+    return _is_time_ahead(left, one, others, two) or _is_time_ahead(others, two, left, one)
+
+
+def _is_time_ahead(
+    ahead: list[Item], concepts: list[str], behind: list[Item], others: list[str]
+) -> bool:
+    if len(ahead) != 3 or not ahead[1].starts_clause or concepts[0] != others[-1]:
+        return False
+    plain = ahead[0].relation == behind[-1].relation == "none"
+    return plain and others[:-1] == concepts[:0:-1]
 
 
 def _is_topic_first(items: list[Item], other: list[str], concepts: list[str] | None = None) -> bool:
@@ -606,6 +772,9 @@ def _is_verb_and_object(
     """ "How do I boil pasta" and "how should pasta be boiled": two words have no one to exchange places with."""
     if first.kind is not second.kind:
         return False
+    # "What are the opening hours of the museum", "when is the museum open".
+    if first.kind is Kind.WHEN and len(left) == 2 and any(item.concept in _STATES for item in left):
+        return not any(item.is_name or item.quantity for item in (*left, *right))
     if any(item.marker or item.is_name or item.quantity for item in (*left, *right)):
         return False
     if len(left) == 2:

@@ -24,11 +24,18 @@ class Rewrite:
     replacement: str
     needed: tuple[str, ...]
 
-    def apply(self, text: str) -> str:
-        for part in self.needed:
+
+def rewritten(text: str, rows: Iterable[Rewrite]) -> str:
+    """The text after every rewrite in turn."""
+    for rewrite in rows:
+        needed = rewrite.needed
+        for part in needed:
             if part in text:
-                return self.pattern.sub(self.replacement, text)
-        return text if self.needed else self.pattern.sub(self.replacement, text)
+                text = rewrite.pattern.sub(rewrite.replacement, text)
+                break
+        if not needed:
+            text = rewrite.pattern.sub(rewrite.replacement, text)
+    return text
 
 
 def rewrites(rows: Iterable[tuple[str, str]]) -> tuple[Rewrite, ...]:

@@ -75,9 +75,18 @@ class LexiconData:
     stem: Callable[[str], str]
     #: Words that tell this language apart from the other one.
     signature: frozenset[str]
+    #: Short forms that are written for one word only ("appt"), and that word.
+    abbreviations: Mapping[str, str]
     rewrites: tuple[tuple[str, str], ...]
     kinds: tuple[tuple[str, str], ...]
     loose_kinds: tuple[tuple[str, str], ...]
+    #: A conjunction with another question right behind it (« … et combien »), and the words that can begin it.
+    asks_again: str
+    leading_on: frozenset[str]
+    #: Words that always ask, with the kinds that they ask for.
+    question_words: Mapping[str, frozenset[Kind]]
+    #: A time that somebody has (`deadline`) against the time that something takes (`duration`), before the rewrites.
+    spans: tuple[tuple[str, str], ...]
     modalities: tuple[tuple[str, str], ...]
     #: A past that no paraphrase in the present has (« ouvrait »).
     imperfect: str
@@ -180,6 +189,11 @@ class Lexicon:
         self.rewrites = rewrites(data.rewrites)
         self.kinds = tuple((re.compile(p), Kind(k)) for p, k in data.kinds)
         self.loose_kinds = tuple((re.compile(p), Kind(k)) for p, k in data.loose_kinds)
+        self.asks_again = re.compile(data.asks_again)
+        self.question_words = tuple(
+            (word, re.compile(rf"\b{word}\b"), kinds) for word, kinds in data.question_words.items()
+        )
+        self.spans = tuple((re.compile(pattern), span) for pattern, span in data.spans)
         self.modalities = tuple((re.compile(p), Modality(m)) for p, m in data.modalities)
         self.imperfect = re.compile(data.imperfect)
         self.sequence = re.compile(data.sequence)
@@ -230,7 +244,10 @@ class Lexicon:
 
     @cached_property
     def slips(self) -> dict[str, str]:
-        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is)."""
+        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is).
+
+        Short forms with their words as well.
+        """
         data = self.data
         small = data.ignored | data.negations | data.determiners | frozenset(self.markers)
         found: dict[str, str] = {}
@@ -242,7 +259,7 @@ class Lexicon:
             slip: word
             for slip, word in found.items()
             if slip not in taken and not self.knows(slip) and slip not in data.not_slips
-        }
+        } | dict(data.abbreviations)
 
     @cached_property
     def phrase_lengths(self) -> dict[str, tuple[int, ...]]:

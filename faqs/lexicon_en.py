@@ -98,22 +98,38 @@ def stem(word: str) -> str:
 
 
 _PREFACE = (
-    r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to bother you|sorry|excuse me|pardon me|"
-    r"please|kindly|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
+    r"(?:hello|hi|hey|good (?:morning|evening|afternoon)|there|dear team|sorry to (?:bother|trouble|disturb) you|sorry|excuse me|pardon me|"
+    r"please|kindly|(?<=[,.;!?] )ta\b|thanks(?: in advance)?|thank you(?: in advance| so much| very much)?|so|well|um|uh|er|erm|ok|okay|"
     r"just wondering|(?:quick|silly|stupid|dumb|random) question|(?:morning|afternoon|evening)(?= ?[!,.])|a question|one question|question|but|and|cheers|by the way|any idea|asap|"
     r"just checking|just curious|out of curiosity)"
+)
+_TELLING = (
+    r"(?:(?:(?:is there )?any chance )?(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
+    r"(?:tell me|let me know|remind me|explain(?: to me)?)(?: please)?"
+    r"|(?:(?:is there )?any chance )?(?:you|someone) could (?:tell me|let me know|remind me|explain(?: to me)?)"
+    r"|would you mind (?:telling me|reminding me|explaining(?: to me)?)"
+    r"|(?:please )?(?:tell me|let me know)|do you (?:happen to )?know|i (?:would like|want|need|would love) to know"
+    r"|i was hoping you could tell me|i would be grateful if you could tell me)"
+)
+_UNTOLD = (
+    r"(?:(?:nobody|no one) (?:has |ever |has ever )?(?:told me|explained(?: to me)?|informed me)|i (?:was|have) (?:not|never) (?:been )?told"
+    r"|i (?:do not understand|have no idea|can not (?:find(?: out)?|work out|figure out)))(?= (?:how|what|where|when|who|why|which|if|whether)\b)"
 )
 _ASKING = (
     r"(?:(?:can|could|would|will) (?:you|someone|anyone|somebody)(?: please| kindly| possibly)? "
     r"(?:tell me|explain(?: to me)?|let me know|advise(?: me)?(?: on)?|remind me|clarify|help me (?:understand|find out))(?: please)?"
     r"|(?:please )?(?:tell me|let me know|explain)|(?:i )?(?:was |am |im )?(?:just )?wondering|i wonder"
     r"|do you (?:happen to )?know|i (?:would like|want|need|would love|am trying|wish) to (?:know|understand|find out|ask)"
+    rf"|{_TELLING}|{_UNTOLD}"
     r"|(?:i )?do not know|i am not sure|(?:do )?you know)"
 )
 _I_CAN = (
     r"(?:can|do|could|should|would|must|may|shall|might) (?:i|we|you|one|someone|people|anyone)"
 )
 _HOWTO = rf"how (?:{_I_CAN}|to|does one|am i able to|is it possible to|i can|i|you|we can|would i go about|do i go about)"
+
+_ANYONE = r"(?:i|we|you|they|he|she|it|one|someone|people|(?:(?:the|a|an|my|our|your|their|his|her) )?\w+)"
+_AUXILIARY = r"(?:can|could|do|does|did|is|are|was|were|will|would|should|must|may|have|has|am)"
 
 LEXICON_EN = LexiconData(
     language="en",
@@ -125,14 +141,61 @@ LEXICON_EN = LexiconData(
         there be an get much many long
         """
     ),
+    abbreviations={
+        "u": "you",
+        "ur": "your",
+        "dept": "department",
+        "appt": "appointment",
+        "appts": "appointments",
+        "flats": "apartments",
+        "apt": "apartment",
+        "apts": "apartments",
+        "dr": "doctor",
+        "pls": "please",
+        "plz": "please",
+        "thx": "thanks",
+        "acct": "account",
+        "qty": "quantity",
+        "wat": "what",
+        "wen": "when",
+        "wich": "which",
+        "wher": "where",
+        "whre": "where",
+        "hwo": "how",
+    },  # fmt: skip
     rewrites=(
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
+        (rf"^{_TELLING}[ ,:]*(?=(?:the|my|your|our) )", "what is "),
         (rf"^{_ASKING}[ ,:]*(?:if|whether)\b", "if"),
         (rf"^{_ASKING}[ ,:]*", ""),
+        (rf"[,;:.] (?:so |and )?{_TELLING} (?=how|what|where|when|who|why|which)", ", "),
         (rf"^(?:{_PREFACE}[ ,;:.!?]*)+\b", ""),
         (rf"(?:[ ,;.!?]+{_PREFACE})+[ .!?]*$", " ?"),
         (r"\b(?:for|in|within|after) how (?=long|many|much)", "how "),
         (r"\b(?:please|um|uh|er|erm|kindly)\b", " "),
+        (r"\b(?:am|are|is|was|were) unable to\b", "can not"),
+        (r"\b2 ?fa\b|\b(?:two|2) factor authentication\b", "authentication_double"),
+        (r"^((?:i|we|my) .*?)[ ,.;:]+why (?:is (?:that|this|it)|so)?[ ?]*$", r"why \1 ?"),
+        (
+            r"^by whom (?:is|are) (.+?) (\w{2,}(?:ed|en|wn|ught|aid|ilt|ade|old|ept)) ?\??$",
+            r"who \2 \1 ?",
+        ),
+        (r"^by whom\b", "who by_whom"),
+        (r"^(?:cost|price) (?:of|for|to) ", "how much is "),
+        (r"^opening (?:hours|times) (?:of|for|at) ", "when open "),
+        (
+            r"\b((?:an?|the|my|our|your|his|her|their|this|rented|furnished|council|studio) (?:\w+ )?)flat"
+            r"(?= (?:in|at|with|without|for|if|when|to|was|has|from|and|or|that|which|after|before|while|as|by|near)\b| ?[.,;:?!]| ?$)",
+            r"\1apartment",
+        ),
+        (
+            r"\b(?:at|from) what age (?:can|may|(?:are|is)(?= .*\b(?:allowed|permitted|able) to\b)) ((?:\w+ ){1,3}?)(?:(?:allowed|permitted|able) to )?",
+            r"what age_required \1",
+        ),
+        (
+            r"\bhow old (?:do|does|must|should) ((?:\w+ ){1,3}?)(?:have to |need to )?be to\b",
+            r"what age_required \1",
+        ),
         (
             r"\b(?:how come|what is the reason (?:for|why|that)|for what reason|what is the cause of|what causes|what makes|what is (?:making|causing))\b",
             "why ",
@@ -222,6 +285,19 @@ LEXICON_EN = LexiconData(
             r"\1 increase ",
         ),
         (r"\bno matter\b", "whatever"),
+        (
+            r"(?<!\bin )\b(?:just|simply|merely|purely) "
+            r"(?=(?:the|an?|my|your|his|her|our|their|its|this|that|these|those|one|two|three|four|five|ten|\d+|for|in|on|at|by|with|from|when|if|during|once|because|me|us|them|him)\b)",
+            "only ",
+        ),
+        (
+            r"(?<=\w )(?<!\bi )(?<!\bwe )(?<!\bto )(?<!\bcan )(?<!\bcould )(?<!\bplease )(?<!\band )(?<!\bwould )(?<!\bhave )(?<!\bhas )(?<!\bhad )(?<!\bam )(?<!\bnot )"
+            r"just (?!in case|about|as\b|like\b|before\b|after\b|wondering|checking|curious)",
+            "only ",
+        ),
+        (r"\b(do|will|would) (i|we) just ", r"\1 \2 only "),
+        (r"^where and when\b", "when and where"),
+        (r"^(where|when) and how\b(?! (?:much|many|long|often))", r"how and \1"),
         # "Who do banks lend to" is not "who lends to banks".
         (r"\bwho (?:do|does|did) (?!(?:i|we|you|they|one)\b)", "who whom_ "),
         (r"\bdifferences? between\b", "difference of"),
@@ -242,6 +318,7 @@ LEXICON_EN = LexiconData(
         (r"how many\b", "how_many"),
         (r"how (?:much|expensive)\b", "how_much"),
         (r"how (?:old|far|big|large|tall|high|hot|late|early|heavy|fast)\b", "what"),
+        (r"(?:how|what) about\b", "none"),
         (r"how\b|what (?:do|should|can|must) i do\b|what to do\b", "how"),
         (r"(?:(?:to|by|with|for|from|in|at|on|under) )?(?:what|which)\b", "what"),
         (
@@ -259,12 +336,51 @@ LEXICON_EN = LexiconData(
         (r"\bhow\b", "how"),
         (r"\b(?:what|which)\b", "what"),
     ),
+    asks_again=(
+        r"\b(?:and|or|but|then) (?:(?:and|then|also|if so|if yes|especially|in that case) )*"
+        r"(?=(?:(?:to|by|with|for|from|in|at|on|since|until|within|after) )?(?:who|whom|whose|when|where|why|how|what|which)\b"
+        rf"|{_AUXILIARY} (?:i|we|you|they|he|she|it|there|one|the|my|our|your|their|this|that|a|an)\b)"
+    ),
+    leading_on=words("and or but then"),
+    question_words={
+        "how": frozenset(
+            (Kind.HOW, Kind.HOW_MUCH, Kind.HOW_MANY, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHAT)
+        ),
+        "why": frozenset((Kind.WHY,)),
+    },
+    spans=(
+        (
+            rf"\bhow (?:long|much (?:more |longer )?time|many (?:more )?(?:days|weeks|months|years|hours|minutes)) "
+            rf"(?:(?:do|does|did|will|would) {_ANYONE} (?:have|get)|have {_ANYONE} got|has {_ANYONE} got|is there|are there|left)(?: left)? (?:to|before|for)\b"
+            r"(?! (?:\w+ )?(?:wait|keep|stay|pay|work|live|hold|store|retain|remain|be|own|serve|study|take|wear|rest|fast|isolate|quarantine|commit|sit|stand)\b)",
+            "deadline",
+        ),
+        (
+            r"\b(?:within|by|in) how (?:long|many (?:days|weeks|months|hours))\b[^,;.?!]*\b(?:must|should|(?:have|has|need|needs) to|can|may)\b",
+            "deadline",
+        ),
+        (
+            rf"\bhow (?:soon|quickly) (?:must|should|(?:do|does) {_ANYONE} (?:have|need) to)\b",
+            "deadline",
+        ),
+        (
+            r"\bhow (?:long|much time|many (?:days|weeks|months|years|hours|minutes))\b(?! (?:is|was|are) (?:\w+ ){0,3}(?:deadline|limit|window|period|allowed)\b)"
+            r"(?=[^,;.?!]*\b(?:take|takes|took|last|lasts|lasted|long|be|run|needed|required)\b| (?:is|are|was|were)\b(?! (?:there|it (?:valid|ok)))|"
+            rf" (?:do|does|must|should) {_ANYONE} (?:(?:have|need) to )?(?:wait|keep|stay|pay|work|live|hold|store|retain|remain|be|own|serve|study|wear|rest|isolate|quarantine)\b)",
+            "duration",
+        ),
+        (
+            r"\bwhat (?:is|was|will be) the (?:duration|length|processing time|waiting time)\b",
+            "duration",
+        ),
+    ),
     modalities=(
         (
-            r"\b(?:must|mandatory|compulsory|required|obliged|necessary|have to|need to|has to|needs to)\b",
+            r"\b(?:must|mandatory|compulsory|obligatory|required|obliged|obligated|bound to|forced to|supposed to|necessary|have to|need to|has to|needs to|"
+            rf"(?:do|does|did|will|would) {_ANYONE} need)\b",
             "obligation",
         ),
-        (r"\b(?:can|may|allowed|permitted|possible|could)\b", "permission"),
+        (r"\b(?:can|may|allowed|permitted|possible|could|able to|free to)\b", "permission"),
         (r"\b(?:should|ought|advisable|recommended|had better)\b", "advice"),
     ),
     imperfect=r"(?!)",
@@ -289,7 +405,7 @@ LEXICON_EN = LexiconData(
         have had having can could should would will may might must shall ought and or but so if then than as of to
         for in on at by with from into onto about over under per via within through towards what which who whom whose
         when where why how much many long please get gets getting got go goes going make makes making made take takes
-        taking took want wants need needs would like able possible know way ways process procedure steps step really
+        taking took went gone want wants need needs would like able possible know way ways process procedure steps step really
         truly actually exactly currently usually normally generally basically simply just very quite also_filler
         literally honestly indeed someone somebody anyone any some im ive ill thing things stuff kind sort
         let lets um uh er hello hi thanks thank up set way's whether else required obliged
@@ -420,7 +536,18 @@ LEXICON_EN = LexiconData(
         car | vehicle
         doctor | gp | physician
         house | home
-        flat
+        apartment | apartments
+        driving_licence | driving license | driver license | drivers license
+        number_plate | number plate | license plate
+        car_park | car park | parking lot
+        cash_machine | cash machine | cashpoint | atm
+        postcode | zip code
+        launderette | laundromat
+        takeaway | takeout
+        nappy | nappies | diaper | diapers
+        pharmacy | pharmacies | drugstore
+        university | uni | universities
+        dpia | data protection impact assessment
         holiday | vacation
         quote | quotation
         broken | break | broke
@@ -442,7 +569,7 @@ LEXICON_EN = LexiconData(
         boss | manager
         error
         internet | broadband
-        bin | rubbish bin | trash
+        bin | rubbish bin | trash can | garbage can
         rubbish | trash | garbage
         covid | covid19 | coronavirus
         symptom | symptoms
@@ -450,7 +577,7 @@ LEXICON_EN = LexiconData(
         allow | permit | allowed | permitted
         ban | prohibit | forbidden | banned | prohibited
         all | every | each | everyone | everything
-        only | solely | exclusively
+        only | solely | exclusively | merely | purely
         first | 1st
         last | final
         more

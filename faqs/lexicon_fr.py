@@ -95,6 +95,16 @@ _ASKING = (
     rf"|(?:(?:un grand )?merci )?de (?:bien vouloir )?(?:me |m |nous ){_TELLING}|(?:je (?:vous|te) (?:prie|remercie|serais reconnaissante?) de |priere de |veuillez )(?:bien )?(?:vouloir )?(?:me |m |nous ){_TELLING}"
     r"|(?:indiquez|expliquez|precisez|indique|explique|rappelez|rappelle|renseignez) moi|(?:avez vous|auriez vous|vous avez|as tu) une idee(?: de)?)"
 )
+_UNTOLD = (
+    r"(?:on (?:ne )?m a (?:pas|jamais|rien) (?:dit|explique|precise|indique)|personne (?:ne )?m a (?:jamais )?(?:dit|explique|precise|indique)"
+    r"|je ne (?:comprends|trouve|vois) pas)(?= (?:comment|combien|quand|ou_|pourquoi|qui|quel|quelle|quels|quelles|si)\b)"
+)
+#: « contraint de », « astreint à »: before a verb all of them say « doit ».
+_BOUND = r"(?:obligee?|tenue?|contrainte?|astreinte?|forcee?)s?"
+_ASKER = r"(?:je|j|on|nous)"
+_HAVE = r"(?:ai|a|as|avons|avez|ont|aurai|aura|aurons|auront)"
+_ANYONE = r"(?:je|tu|on|nous|vous|ils?|elles?)"
+_HOW_LONG = r"\b(?:combien (?:de |d )(?:temps|jours?|semaines?|mois|annees?|heures?|minutes?)|quels? delais?)\b"
 _NOUN_AHEAD = r"(?=(?:le|la|les|l|mon|ma|mes|vos|votre|nos|notre) )"
 
 LEXICON_FR = LexiconData(
@@ -107,11 +117,49 @@ LEXICON_FR = LexiconData(
         sur par faut peut puis dois doit peux avoir etre faire pas ne au aux et mais si chez
         """
     ),
+    abbreviations={
+        "qd": "quand",
+        "kel": "quel",
+        "kels": "quels",
+        "kelle": "quelle",
+        "kelles": "quelles",
+        "koi": "quoi",
+        "ki": "qui",
+        "cest": "c est",
+        "jai": "j ai",
+        "jpeux": "je peux",
+        "jdois": "je dois",
+        "keske": "qu est ce que",
+        "appart": "appartement",
+        "apparts": "appartements",
+        "resto": "restaurant",
+        "restos": "restaurants",
+        "frigo": "refrigerateur",
+        "cine": "cinema",
+        "ophtalmo": "ophtalmologue",
+        "ophtalmologiste": "ophtalmologue",
+        "kine": "kinesitherapeute",
+        "dispo": "disponible",
+        "perso": "personnel",
+        "persos": "personnels",
+        "pro": "professionnel",
+        "pros": "professionnels",
+        "asso": "association",
+        "assos": "associations",
+        "labo": "laboratoire",
+        "profs": "professeurs",
+    },  # fmt: skip
     rewrites=(
         (rf"^(?:{_PREFACE}\b[ ,;:.!?]*)+", ""),
         (rf"(?:[ ,;.!?]+{_CLOSING})+[ .!?]*$", " ?"),
         (rf"^{_ASKING}[ ,:]*{_NOUN_AHEAD}", "quel est "),
+        (rf"^{_UNTOLD} (.*?)\bje pouvais\b", r"\1je peux"),
+        (rf"^{_UNTOLD} ", ""),
         (rf"^{_ASKING}\b[ ,:]*", ""),
+        (
+            rf"[,;:.] (?:et |donc |alors )?{_ASKING} (?=comment|combien|quand|ou_|pourquoi|qui|quel)",
+            ", ",
+        ),
         (rf"^(?:{_PREFACE}\b[ ,;:.!?]*)+", ""),
         (r"\b(?:svp|stp|s il vous plait|s il te plait|euh|hein)\b", " "),
         (r"\b(?:coment|commen|komment|commant|cmt)\b", "comment"),
@@ -138,7 +186,7 @@ LEXICON_FR = LexiconData(
             "comment ",
         ),
         (
-            r"(?:[ ,;:.?]+)(?:comment|je fais comment|on fait comment|comment (?:je )?(?:fais|faire|proceder|proceder?)|comment (?:dois|puis) je (?:faire|proceder)|comment (?:on|je) (?:fait|fais))[ ?.]*$",
+            r"(?<!\bet)(?<!\bou)(?<!\bpuis)(?:[ ,;:.?]+)(?:comment|je fais comment|on fait comment|comment (?:je )?(?:fais|faire|proceder|proceder?)|comment (?:dois|puis) je (?:faire|proceder)|comment (?:on|je) (?:fait|fais))[ ?.]*$",
             " comment_faire ?",
         ),
         (r"^(.*?)[ ,;:?]*(?: comment_faire \?)$", r"comment \1 ?"),
@@ -203,6 +251,62 @@ LEXICON_FR = LexiconData(
             "puis je ",
         ),
         (
+            rf"\b(?:est|sont|suis|sommes) (?:t )?({_ANYONE}) (?:\w+ment )?{_BOUND} (?:de|d|a) ",
+            r"doit \1 ",
+        ),
+        (rf"\best (?:\w+ment )?{_BOUND} (?:de|d|a) (?=\w+(?:er|ir|re|oir)\b)", "doit "),
+        (rf"\bsont (?:\w+ment )?{_BOUND} (?:de|d|a) (?=\w+(?:er|ir|re|oir)\b)", "doivent "),
+        (
+            rf"\b({_HAVE}) (?:t )?({_ANYONE}) (?:dans )?l obligation (?:de|d) ",
+            r"doit \2 ",
+        ),
+        (r"\b(mon|un|cet|votre|son|mes|des|vos) avoirs?\b", r"\1 bon_avoir"),
+        (r"\b(mon|un|le|ce|votre|son|du|au|mes|des|les) recus?\b", r"\1 quittance"),
+        (r"^ou_? et quand\b", "quand et ou_"),
+        (
+            r"^qui par_qui (.+?) (?:est|sont) (?:t )?(?:ils?|elles?) (\w{3,}(?:e|i|u|it|is|ert)e?s?)(?= ?\??$| (?:le|la|en|dans|pendant|chez|sur) )",
+            r"qui \2 \1",
+        ),
+        (
+            r"^qui par_qui (?:est|sont) (\w{3,}(?:e|i|u|it|is|ert)e?s?) (?=(?:le|la|les|l|mon|ma|mes|un|une|ce|cette|ces) )",
+            r"qui \1 ",
+        ),
+        (
+            r"\bpourquoi (?:est il |m est il |c est |est ce )?impossible (?:de |d )",
+            "pourquoi je ne peux pas ",
+        ),
+        (
+            r"\bne? (?:arrive|parviens|reussis|arrivons|parvenons) pas a (?=(?:(?:me|m|se|s|nous|le|la|l|les|y) )?\w+(?:er|ir|re|oir)\b)",
+            "ne peux pas ",
+        ),
+        (r"^(?:prix|tarifs?|couts?) (?:de |du |des |d |pour )", "combien coute "),
+        (
+            r"^(?:les )?horaires?(?: d ouverture)? (?!de travail|et\b)(?:(?:de|du|des|d|pour) )?",
+            "quand ouvrir ",
+        ),
+        (
+            r"\b(?:dans les|sous(?: un delai d[e ])?|dans un delai d[e ]) ?(?=(?:\d+|une?|deux|trois|quatre|cinq|six|sept|huit|dix|quinze|vingt|trente|quarante) (?:jours?|semaines?|mois|heures?|h|ans?|annees?|minutes?)\b)",
+            "sous_delai ",
+        ),
+        (r"\bpersonnes? a mobilite reduite\b", "pmr"),
+        (
+            r"\b(?:authentification a (?:deux|2) facteurs|double authentification|a2f|2fa)\b",
+            "authentification_double",
+        ),
+        (r"^(ou_?|quand|combien) et comment\b", r"comment et \1"),
+        (
+            r"(?<!\bau )\b(?:juste|simplement|purement|strictement) (?!pour (?:savoir|demander|dire|info|verifier|confirmer|etre)\b)"
+            r"(?=(?:le|la|les|l|une?|des?|du|mon|ma|mes|ton|ta|tes|son|sa|ses|notre|nos|votre|vos|leurs?|ce|cet|cette|ces|pour|a|au|aux|en|dans|sur|avec|par|pendant|chez|"
+            r"quand|si|lors|sans|vers|entre|apres|moi|lui|nous|ceux|celles?|celui|besoin|deux|trois|quatre|cinq|dix|\d+)\b)",
+            "seulement ",
+        ),
+        (
+            r"\bn[e ] ?((?:(?!(?:pas|jamais|plus|rien|aucune?|ni|point|personne|guere|quoi|ce|est ce|savoir|sais|pense|crois|dit)\b)\w+ ){1,4}?)qu[e ] ?"
+            r"(?=(?:le|la|les|l|une?|des?|du|mon|ma|mes|ton|ta|tes|son|sa|ses|notre|nos|votre|vos|leurs?|ce|cet|cette|ces|pour|a|au|aux|en|dans|sur|avec|par|pendant|chez|"
+            r"quand|si|lors|sans|vers|entre|apres|moi|lui|nous|ceux|celles?|celui|deux|trois|quatre|cinq|dix|\d+)\b)",
+            r"\1seulement ",
+        ),
+        (
             r"\best il obligatoire (?:de |d )|\best on obligee?s? (?:de |d )|\bsuis je (?:obligee?|tenue?) (?:de |d )|\bai je l obligation (?:de |d )",
             "dois je ",
         ),
@@ -233,7 +337,7 @@ LEXICON_FR = LexiconData(
             "combien coute ",
         ),
         (
-            r"\bquel(?:le)? est (?:le |la |l )?(?:delai|duree)s?(?: d attente)? (?:pour |de |du |des |d )",
+            r"\bquel(?:le)? est (?:le |la |l )?(?:delai|duree?)s?(?: d attente)? (?:pour |de |du |des |d )",
             "combien de temps ",
         ),
         (
@@ -315,10 +419,10 @@ LEXICON_FR = LexiconData(
     kinds=(
         (r"(?:(?:a|de|par|pour|avec|chez|contre) )?qui\b", "who"),
         (r"(?:depuis |jusqu a |a partir de )?quand\b", "when"),
-        (r"(?:d )?ou\b", "where"),
+        (r"(?:d )?ou_?\b", "where"),
         (r"pourquoi\b", "why"),
         (r"comment\b", "how"),
-        (r"(?:pendant |en |sous |dans )?combien de temps\b", "how_long"),
+        (r"(?:pendant |en |sous |dans |de |depuis )?combien de temps\b", "how_long"),
         (r"combien de fois\b|a quelle frequence\b|tous les combien\b", "how_often"),
         (r"combien (?:de|d)\b", "how_many"),
         (r"(?:a |pour |de )?combien\b", "how_much"),
@@ -356,13 +460,53 @@ LEXICON_FR = LexiconData(
             "yes_no",
         ),
     ),
+    asks_again=(
+        r"(?:^comment (?=(?:quand|ou_|combien|qui|pourquoi|quoi|quel(?:le)?s?)\b)"
+        r"|(?<=[\w,] )(?:et|ou|puis|mais|ensuite) (?:(?:et|puis|aussi|surtout|ensuite|alors|enfin|si oui|si possible|dans ce cas) )*"
+        r"(?=(?:(?:a|de|d|par|pour|avec|chez|contre|en|sous|dans|sur|vers|avant|depuis|jusqu a|pendant|a partir de) )?"
+        r"(?:qui|quand|ou_|ou(?= (?:quand|comment|combien))|pourquoi|comment|combien|quoi|(?:le|la|les)?quel(?:le)?s?)\b"
+        r"|qu(?:e|elles)? (?:faire|faut|dois|doit|doivent|se|risque|puis|peut)\b|quoi consequence|est ce\b|c est (?:obligatoire|possible|necessaire|payant|gratuit)"
+        rf"|(?:puis|peut|peux|peuvent|pouvez|pouvons|dois|doit|doivent|devez|devons|faut|faudra|est|sont|sera|seront|{_HAVE}|suis) (?:t )?(?:{_ANYONE}|ce)\b"
+        r"|(?:c|ca|cela|je|j|on|il|elle|tu|vous|nous|ils|elles) [^,:;.?!]*\b(?:combien|comment|quand|ou_|quoi|pourquoi|quel(?:le)?s?)\b))"
+    ),
+    leading_on=words("et ou puis mais ensuite comment"),
+    question_words={
+        "comment": frozenset((Kind.HOW,)),
+        "pourquoi": frozenset((Kind.WHY,)),
+        "combien": frozenset((Kind.HOW_MUCH, Kind.HOW_MANY, Kind.HOW_LONG, Kind.HOW_OFTEN)),
+    },
+    spans=(
+        (
+            rf"{_HOW_LONG} (?:est ce qu[e ]? ?)?(?:me |nous |il (?:me |nous )?)?(?:reste (?:t il )?(?!valable|valide)|(?:dispose|disposons|disposent)\b)",
+            "deadline",
+        ),
+        (
+            rf"{_HOW_LONG} (?:est ce qu[e ]? ?)?(?:{_HAVE} (?:t )?{_ANYONE}|{_ANYONE} {_HAVE})\b(?! (?:attendu|mis))",
+            "deadline",
+        ),
+        (
+            rf"{_HOW_LONG} (?:(?:le|la|les|l|un|une|mon|ma|mes) (?:\w+ ){{1,3}}?){_HAVE} (?:t )?{_ANYONE} pour\b",
+            "deadline",
+        ),
+        (
+            r"\b(?:dans|sous|avant|en) (?:quels? delais?|combien de (?:temps|jours|semaines|mois)|combien d heures)\b[^,;.?!]*"
+            r"\b(?:dois|doit|doivent|devons|devez|faut|(?:puis|peut|peux|peuvent|pouvons)(?! (?:\w+ )?(?:esperer|obtenir|recevoir|avoir|compter|toucher|recuperer|attendre)))\b",
+            "deadline",
+        ),
+        (
+            r"\bquelle (?:est|sera|serait|etait) (?:la |l )?duree\b|\bcombien de temps faut il\b|"
+            rf"{_HOW_LONG}(?: est ce qu[e ]?)?[^,;.?!]*\b(?:dure|durent|durera|dureront|durer|prend|prennent|prendra|prendre|met|mettent|mettra|mettre|faut)\b",
+            "duration",
+        ),
+    ),
     modalities=(
         (
-            r"\b(?:dois|doit|doivent|devons|devez|faut|obligatoire|obligatoires|obligee?s?|necessaire|tenue?s? de|exige|imperatif)\b",
+            r"\b(?:dois|doit|doivent|devons|devez|devra[is]?|devront|devrons|devrez|faut|faudra|obligatoire|obligatoires|necessaire|indispensable|exige|imperatif|"
+            rf"{_BOUND} (?:de|d|a|au)|obligee?s?|obligation (?:de|d)|{_HAVE} (?:t )?{_ANYONE} besoin|est ce qu[e ]? ?{_ANYONE} {_HAVE} besoin)\b(?!(?<=devrais))",
             "obligation",
         ),
         (
-            r"\b(?:puis|peut|peux|peuvent|pouvons|pouvez|possible|le droit|autorisee?s?|permis de|permet)\b",
+            r"\b(?:puis|peut|peux|peuvent|pouvons|pouvez|pourra[is]?|pourrait|pourront|pourrons|pourrez|possible|le droit|en droit|autorisee?s?|permis de|permet|libres? de|libres? d)\b",
             "permission",
         ),
         (
@@ -420,7 +564,7 @@ LEXICON_FR = LexiconData(
         toujours permis_de gens personnes personne quelqu autorise autorisee
         obligee oblige tenu tenue obligation droit_de moyen facon maniere afin lequelle limite_de
         aupres dire ds dc bcp qd ac pr ou_ aussi_ besoins veuillez aurais voulu obligatoirement oblig eventuellement
-        puisse puissent pourrai pourra pourront devra devront devrai faudra serai aurai auront etant ayant suivant selon
+        a_ puisse puissent pourrai pourra pourront devra devront devrai faudra serai aurai auront etant ayant suivant selon
         """
     )
     - words("personne normal droit toujours autorise autorisee"),
@@ -503,6 +647,7 @@ LEXICON_FR = LexiconData(
         over | plus de | plus d | au dessus | superieur a | superieure a | superieurs a | superieures a | au dela | depassant | depasse | depassent | excedant | excede | excedent | sign_over
         under | moins de | moins d | au dessous | en dessous | inferieur a | inferieure a | inferieurs a | inferieures a | en deca | sous | sign_under
         min | des_le | a partir | a compter | superieur ou egal a | superieure ou egale a | sign_min
+        within | sous_delai
         max | jusqu | jusqu a | jusqu au | jusqu aux | jusqu en | inferieur ou egal a | inferieure ou egale a | sign_max
         about | environ | presque | quasi | quasiment | autour | approximativement | a peu pres | pres
         exact | exactement | precisement
@@ -528,7 +673,7 @@ LEXICON_FR = LexiconData(
     synonyms="""
         ouvrir | ouvert | ouverte | ouverts | ouvertes | ouverture | ouvre | ouvrent
         fermer | fermeture | clore | cloturer | cloture | fermee
-        payer | paye | paie | paiement | paiements | regler | reglement de facture
+        payer | paye | paie | paiement | paiements | payement | payements | regler | reglement de facture
         perdre | perdu | perdue | perdus | perte | egarer | egare | egaree
         voler | vole | volee | vol | vols | voles | derober | derobe | derobee
         vendre | vendu | vente | ventes | revendre
@@ -633,7 +778,7 @@ LEXICON_FR = LexiconData(
         dernier | derniere | derniers | dernieres
         tous | tout | toute | toutes | chaque
         certains | certaines | quelques
-        seulement | uniquement | exclusivement | ne que
+        seulement | uniquement | exclusivement | purement | strictement | ne que
         aussi | egalement
         avant | prealable
         apres | suite
@@ -713,7 +858,11 @@ LEXICON_FR = LexiconData(
         application | appli | app | applis | applications
         abonnement | abo | abonnements
         telephone | tel | portable | smartphone | mobile | telephones
-        appartement | appart | apparts
+        appartement
+        velo | bicyclette
+        professeur | prof
+        wc | toilettes
+        newsletter | newsletters | infolettre
         mot_de_passe | mot passe | mdp | password | mots passe
         temperature | temp
         rendez_vous | rendez vous | rdv | rdvs
@@ -838,7 +987,6 @@ LEXICON_FR = LexiconData(
         eleve | elevee
         rapide | rapidement | vite
         facile | facilement | simplement
-        payement | paiement | payements
         adresse | adresses
         condition | conditions
         plafond | plafonds

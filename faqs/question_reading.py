@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from faqs.gates import rewrites
+from faqs.gates import rewrites, rewritten
 from faqs.lexicon import Kind, Lexicon, Marker, Modality
 from faqs.lexicon_en import LEXICON_EN
 from faqs.lexicon_fr import LEXICON_FR
@@ -19,6 +19,7 @@ _FRENCH, _ENGLISH = Lexicon(LEXICON_FR), Lexicon(LEXICON_EN)
 _LEXICONS = {"fr": _FRENCH, "en": _ENGLISH}
 #: Longer texts are not compared: what stands beyond would be ignored.
 MAX_CHARACTERS = 2_000
+_PAUSES = frozenset(",:;?!.")
 _PUNCTUATION = frozenset(",:;.?!")
 _CLAUSE = re.compile(r"(?:[,:;!?]|\.(?!\d))+")
 _CONTRACTIONS = rewrites(
@@ -44,9 +45,12 @@ _BARE_NEGATIONS = re.compile(
 _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 #: Without its accent « né » would read as the negation « ne ».
 _BORN = re.compile(r"\bnée?s?\b", re.IGNORECASE)
-#: A lone capital inside a sentence is a name (« permis A »), not an article.
-_LETTER_A = re.compile(r"(?<=[^\s.?!:] )A(?=\W|$)")
+#: A lone capital inside a sentence is a name (« permis A », "U visa"), not an article or "you".
+_LETTER = re.compile(r"(?<=[^\s.?!:] )[AU](?=\W|$)")
 _PASSIVE = frozenset("be is are was were been being est sont etre ete sera seront".split())
+#: « Se faire rembourser » is being refunded.
+_ONESELF = frozenset("me m te t se s nous vous".split())
+_BEING = _PASSIVE | frozenset("am suis etait etaient faire get gets got getting".split())
 #: « les bureaux ferment-ils », not « rendez-vous ».
 _INVERSION = re.compile(
     r"\b(?!rendez|allez|dites|chez|entre)\w+-(?:t-)?(?:ils?|elles?|on|je|tu|nous|vous)\b"
@@ -55,6 +59,8 @@ _INVERSION = re.compile(
 _WHERE_INSIDE = re.compile(r"(?<=\w )où\b", re.IGNORECASE)
 #: Without its accent « dès » would read as « des ».
 _AS_FROM = re.compile(r"\bdès(?! (?:que|lors|quel|quand|qu['’]))\b", re.IGNORECASE)
+#: Without its accent « bloqué » would leave « a » to be read as « à ».
+_HAS_DONE = re.compile(r"(?<=\w )\ba(?= \w{2,}ée?s?\b)")
 _SIGN = re.compile(r"[<>≤≥⩽⩾+#−–-]")
 _COMPARISONS = (
     (re.compile(r"(?:>=|≥|⩾) ?(?=[€$£]? ?\d)"), " sign_min "),
@@ -72,6 +78,8 @@ _DATA_UNITS = re.compile(r"(\d) ?(Kb|Mb|Gb|Tb|kb|To|TB)(?:it|its|ps)?(?![A-Za-z]
 _DATA_NAMES = {
     "Kb": "kilobit", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Tb": "terabit", "To": "terabyte", "TB": "terabyte",
 }  # fmt: skip
+_INNER_SIGNS = re.compile(r"(?<=\w)[-/](?=\w)")
+_OTHER_SIGNS = re.compile(r"[^\w\s,:;.?!%€$£°·]")
 _NUMERO = re.compile(r"\bn ?° ?")
 _WORD = re.compile(r"[^\W\d_][\w-]*")
 _SENTENCE_END = frozenset(".?!:\n")
@@ -104,6 +112,10 @@ class Item:
 class Reading:
     lexicon: Lexicon
     kind: Kind
+    #: What it asks for besides, by another question word; empty for one question.
+    further: frozenset[Kind]
+    #: `deadline` for the time that somebody has, `duration` for the time that something takes; empty for neither.
+    span: str
     modality: Modality | None
     tense: str
     items: tuple[Item, ...]
@@ -114,6 +126,10 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str = ""
     is_passive: bool = False
+    #: The words close behind a form of "be" that is no « est-ce que »: as participles they tell what is done to its subject.
+    behind_being: frozenset[str] = frozenset()
+    #: « on », who is nobody.
+    is_impersonal: bool = False
     #: What comes first and what comes next is said in so many words.
     is_sequence: bool = False
     #: « vous », "you": whose things « vos » and "your" are is then open.
@@ -156,6 +172,8 @@ def read_question(text: str, language: str) -> Reading:
     return Reading(
         lexicon=lexicon,
         kind=kind,
+        further=_further(plain, words, kind, lexicon),
+        span=_span(text, lexicon) if kind is Kind.HOW_LONG else "",
         modality=_modality(plain, lexicon),
         tense=_tense(plain, lexicon),
         items=tuple(item for _, item in items),
@@ -164,6 +182,8 @@ def read_question(text: str, language: str) -> Reading:
         person=_person(words, plain, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(plain)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
+        behind_being=_behind_being(words),
+        is_impersonal=lexicon.data.has_inversion and "on" in words,
         is_sequence=bool(lexicon.sequence.search(plain)),
         addresses=not lexicon.data.addressees.isdisjoint(words),
     )
@@ -227,24 +247,27 @@ def _without_gloss(text: str) -> str:
 
 def _plain(text: str, language: str, lexicon: Lexicon) -> str:
     text = _DATA_UNITS.sub(lambda m: f"{m[1]} {_DATA_NAMES[m[2]]}", text)
-    if language == "fr":
+    if language == "fr" and not text.isascii():
         text = _AS_FROM.sub("des_le", text)
+        text = _HAS_DONE.sub("a_", text)
         text = _WHERE_INSIDE.sub("ou_", _BORN.sub("naitre", text))
-    text = _LETTER_A.sub("a·", text) if any(c.islower() for c in text) else text
-    text = prepare(_signs(_NUMERO.sub("numero ", _fold(text))))
+    if (" A" in text or " U" in text) and any(c.islower() for c in text):
+        text = _LETTER.sub(lambda m: f"{m[0].lower()}·", text)
+    text = _fold(text)
+    text = prepare(_signs(_NUMERO.sub("numero ", text) if "°" in text else text))
     if language == "en":
         text = _BARE_NEGATIONS.sub(r"\1 not", text.replace("cant ", "can not "))
-        for contraction in _CONTRACTIONS:
-            text = contraction.apply(text)
-    text = text.replace("aujourd'hui", "aujourdhui")
-    text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] in ('n',) else ''} ", text)
-    text = re.sub(r"(?<=\w)[-/](?=\w)", " ", text)
-    text = re.sub(r"[^\w\s,:;.?!%€$£°·]", " ", text)
+        text = rewritten(text, _CONTRACTIONS)
+    if "'" in text:
+        text = text.replace("aujourd'hui", "aujourdhui")
+        text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] == 'n' else ''} ", text)
+    text = _OTHER_SIGNS.sub(" ", _INNER_SIGNS.sub(" ", text))
     slips = lexicon.slips
+    if text.endswith("?"):
+        text = f"{text[:-1]} ?"
     text = " ".join(slips.get(word, word) for word in text.split())
-    for rewrite in lexicon.rewrites:
-        text = rewrite.apply(text)
-    return re.sub(r"\s+", " ", text).strip()
+    text = rewritten(text, lexicon.rewrites)
+    return " ".join(text.split())
 
 
 def _kind(plain: str, lexicon: Lexicon) -> Kind:
@@ -257,6 +280,41 @@ def _kind(plain: str, lexicon: Lexicon) -> Kind:
             head = head if inside in (None, Kind.WHAT) and head else inside
         found = head or found
     return found
+
+
+def _further(plain: str, words: list[str], kind: Kind, lexicon: Lexicon) -> frozenset[Kind]:
+    """« Comment demander l'aide et combien vais-je toucher »: the kinds behind a conjunction or in another clause."""
+    found: set[Kind] = set()
+    if not lexicon.data.leading_on.isdisjoint(words):
+        for match in lexicon.asks_again.finditer(plain):
+            if not found:
+                found.add(_kind(plain[: match.start()], lexicon))
+            found.add(_kind_at(plain, match.end(), lexicon))
+    if not _PAUSES.isdisjoint(words[:-1]):
+        *before, _last = _clauses(plain) or [""]
+        heads = (_kind_at(clause, 0, lexicon) for clause in before if " " in clause)
+        found.update(head for head in heads if head not in (Kind.WHEN, Kind.YES_NO))
+        questions = plain[:-1].split("?")
+        if len(questions) > 1:
+            found.update(_kind(question, lexicon) for question in questions)
+    for word, pattern, kinds in lexicon.question_words:
+        count = words.count(word)
+        if count > 1 or (count and kind not in kinds):
+            found.update(
+                _kind_at(plain, match.start(), lexicon) for match in pattern.finditer(plain)
+            )
+    return frozenset(found - {kind, Kind.NONE})
+
+
+def _kind_at(plain: str, position: int, lexicon: Lexicon) -> Kind:
+    return next(
+        (kind for pattern, kind in lexicon.kinds if pattern.match(plain, position)), Kind.NONE
+    )
+
+
+def _span(text: str, lexicon: Lexicon) -> str:
+    folded = " ".join(re.sub(r"[^\w,;:.?]", " ", _fold(text)).split())
+    return next((span for pattern, span in lexicon.spans if pattern.search(folded)), "")
 
 
 def _clauses(plain: str) -> list[str]:
@@ -280,6 +338,19 @@ def _tense(plain: str, lexicon: Lexicon) -> str:
     if lexicon.future.search(plain):
         return "future"
     return "present" if lexicon.present.search(plain) else ""
+
+
+def _behind_being(words: list[str]) -> frozenset[str]:
+    if _BEING.isdisjoint(words):
+        return frozenset()
+    places = (
+        i
+        for i, word in enumerate(words)
+        if word in _BEING
+        and words[i + 1 : i + 2] != ["ce"]
+        and (word != "faire" or not _ONESELF.isdisjoint(words[max(i - 1, 0) : i]))
+    )
+    return frozenset(word for i in places for word in words[i + 1 : i + 4])
 
 
 def _person(words: list[str], plain: str, lexicon: Lexicon) -> str:

@@ -56,6 +56,8 @@ PAIR_FILES = {
             "en_operators_heldout",
             "adversarial_first",
             "adversarial_second",
+            "independent_fr",
+            "independent_en",
         )
     },
 }

@@ -301,6 +301,9 @@ FLOORS = [
     ("en_operators_dev", 0.75),
     ("adversarial_first", 0.70),
     ("adversarial_second", 0.80),
+    # Written independently of the rules; what the first measurement, before any rule was changed for them, gave: `benchmarks/thresholds`.
+    ("independent_fr", 0.60),
+    ("independent_en", 0.64),
 ]
 
 
@@ -317,7 +320,7 @@ def test_newer_pairs_keep_their_floor(name: str, floor: float) -> None:
 
 OPPOSITES = [
     json.loads(line)
-    for name in ("operators_review", "operators_probe", "operators_fresh")
+    for name in ("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps")
     for line in (Path(__file__).resolve().parents[2] / "pairs" / f"{name}.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
@@ -412,3 +415,326 @@ SAME_OPERATORS = [
 def test_small_words_that_say_the_same_agree(stored: str, asked: str) -> None:
     agreement = compare_questions(stored, asked)
     assert agreement.agrees, agreement.disagreements
+
+
+SAID_BESIDES = [
+    (
+        "modality",
+        "Un locataire peut-il avoir une assurance ?",
+        "Un locataire est-il tenu d'avoir une assurance ?",
+    ),
+    (
+        "modality",
+        "Un stagiaire peut-il avoir un badge ?",
+        "Un stagiaire est-il contraint d'avoir un badge ?",
+    ),
+    (
+        "modality",
+        "Les salariés peuvent-ils porter un casque ?",
+        "Les salariés sont-ils astreints à porter un casque ?",
+    ),
+    ("modality", "Peut-on répondre le dimanche ?", "Est-on forcé de répondre le dimanche ?"),
+    ("modality", "Puis-je accepter l'offre ?", "Ai-je l'obligation d'accepter l'offre ?"),
+    (
+        "modality",
+        "Le bailleur peut-il fournir un reçu ?",
+        "Le bailleur a-t-il l'obligation de fournir un reçu ?",
+    ),
+    (
+        "modality",
+        "Un élève pourra-t-il rester à la cantine ?",
+        "Un élève devra-t-il rester à la cantine ?",
+    ),
+    (
+        "modality",
+        "Mon fils peut-il porter l'uniforme ?",
+        "Mon fils est-il dans l'obligation de porter l'uniforme ?",
+    ),
+    (
+        "modality",
+        "Puis-je avoir un visa pour l'Espagne ?",
+        "Ai-je besoin d'un visa pour l'Espagne ?",
+    ),
+    ("modality", "Can a tenant have insurance?", "Is a tenant obligated to have insurance?"),
+    ("modality", "Can staff wear a badge?", "Are staff bound to wear a badge?"),
+    ("modality", "Can I get a visa for Spain?", "Do I need a visa for Spain?"),
+    ("modality", "May pupils stay for lunch?", "Are pupils forced to stay for lunch?"),
+    ("modality", "Can visitors have a pass?", "Are visitors supposed to have a pass?"),
+    (
+        "question_kind",
+        "Comment demander l'APL ?",
+        "Comment demander l'APL et combien vais-je toucher ?",
+    ),
+    ("question_kind", "Où payer ma facture ?", "Où et quand payer ma facture ?"),
+    ("question_kind", "Comment obtenir un badge ?", "Comment obtenir un badge et pourquoi ?"),
+    (
+        "question_kind",
+        "Qui peut obtenir la prime ?",
+        "Qui peut obtenir la prime et de combien est-elle ?",
+    ),
+    (
+        "question_kind",
+        "Comment déclarer un don ?",
+        "Comment déclarer un don et est-ce obligatoire ?",
+    ),
+    ("question_kind", "Quand renouveler ma carte ?", "Quand renouveler ma carte, et comment ?"),
+    (
+        "question_kind",
+        "Combien coûte un passeport ?",
+        "Combien coûte un passeport puis comment l'obtenir ?",
+    ),
+    ("question_kind", "Comment avoir un visa ?", "Comment avoir un visa et c'est combien ?"),
+    ("question_kind", "Combien d'aides puis-je avoir ?", "Comment avoir des aides et combien ?"),
+    ("question_kind", "Comment avoir l'aide ?", "combien d'aide et je fais comment ?"),
+    ("question_kind", "Quand et où payer ma facture ?", "Comment, quand et où payer ma facture ?"),
+    ("question_kind", "Combien d'APL ?", "Comment avoir l'APL ? Combien ?"),
+    ("question_kind", "How do I get a badge?", "How do I get a badge and how long will it take?"),
+    ("question_kind", "How do I get a refund?", "How do I get a refund and when?"),
+    ("question_kind", "Where can I pay my bill?", "Where and when can I pay my bill?"),
+    ("question_kind", "Who can get the discount?", "Who can get the discount and how much is it?"),
+    (
+        "question_kind",
+        "How do I get a permit?",
+        "How do I get a permit, and then when does it end?",
+    ),
+    ("question_kind", "How do I get a permit?", "How do I get a permit and why would I need it?"),
+    ("question_kind", "How do I report a birth?", "How do I report a birth and do I have to?"),
+    ("question_kind", "How do I report a birth?", "How or when do I report a birth?"),
+    ("question_kind", "What is a permit?", "What is a permit and where do I get one?"),
+    (
+        "scope",
+        "La garantie couvre-t-elle la batterie ?",
+        "La garantie couvre-t-elle juste la batterie ?",
+    ),
+    ("scope", "Le tarif vaut-il pour les adultes ?", "Le tarif vaut-il juste pour les adultes ?"),
+    ("scope", "Faut-il une photo ?", "Faut-il simplement une photo ?"),
+    ("scope", "Faut-il une photo ?", "Faut-il juste 1 photo ?"),
+    ("scope", "Le contrat couvre-t-il le vol ?", "Le contrat ne couvre-t-il que le vol ?"),
+    ("scope", "Est-ce ouvert le lundi ?", "Est-ce ouvert juste le lundi ?"),
+    ("scope", "Le prix comprend-il le repas ?", "Le prix comprend-il purement le repas ?"),
+    ("scope", "La carte est-elle valable à Lyon ?", "La carte n'est-elle valable qu'à Lyon ?"),
+    ("scope", "Does the policy cover theft?", "Does the policy cover just theft?"),
+    ("scope", "Does the price include my meal?", "Does the price include just my meal?"),
+    ("scope", "Is it open on Mondays?", "Is it open just on Mondays?"),
+    ("scope", "Does the ticket cover two zones?", "Does the ticket cover just two zones?"),
+    ("scope", "Is the pool for members?", "Is the pool merely for members?"),
+    ("scope", "Is the pool for members?", "Is the pool simply for members?"),
+    ("scope", "Does the warranty cover the screen?", "Does the warranty just cover the screen?"),
+    ("scope", "Is the discount for students?", "Is the discount purely for students?"),
+    (
+        "question_kind",
+        "Combien de temps dure la réclamation ?",
+        "Combien de temps ai-je pour une réclamation ?",
+    ),
+    (
+        "question_kind",
+        "Combien de temps faut-il pour contester une amende ?",
+        "Combien de temps a-t-on pour contester une amende ?",
+    ),
+    (
+        "question_kind",
+        "Combien de temps prend un recours ?",
+        "Dans quel délai puis-je faire un recours ?",
+    ),
+    (
+        "question_kind",
+        "Quelle est la durée d'une contestation ?",
+        "Sous quel délai faut-il contester ?",
+    ),
+    (
+        "question_kind",
+        "Combien de temps met-on pour déclarer une naissance ?",
+        "De combien de temps dispose-t-on pour déclarer une naissance ?",
+    ),
+    (
+        "question_kind",
+        "Combien de jours faut-il pour renvoyer un colis ?",
+        "Combien de jours ai-je pour renvoyer un colis ?",
+    ),
+    ("question_kind", "How long is the appeal process?", "How long do I have to appeal?"),
+    ("question_kind", "How long does a return take?", "How long do I have to make a return?"),
+    ("question_kind", "How long will the complaint be?", "How long do we have to complain?"),
+    (
+        "question_kind",
+        "How many days does it take to appeal?",
+        "How many days do I have to appeal?",
+    ),
+    ("question_kind", "How long does a claim last?", "How long have I got to make a claim?"),
+    (
+        "question_kind",
+        "How much time does it take to return a parcel?",
+        "How much time do I have to return a parcel?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "stored", "asked"), SAID_BESIDES)
+def test_what_is_said_besides_is_a_clash(kind: str, stored: str, asked: str) -> None:
+    """A duty, a second question, « juste » before what it restricts, the time that one has: words once passed over."""
+    for one, two in ((stored, asked), (asked, stored)):
+        agreement = compare_questions(one, two)
+        assert kind in {each.kind for each in agreement.disagreements}, agreement.disagreements
+
+
+SAME_BESIDES = [
+    ("Quand et où payer ma facture ?", "Où et quand payer ma facture ?"),
+    ("Where and when can I pay my bill?", "When and where can I pay my bill?"),
+    (
+        "Comment demander l'aide et combien vais-je toucher ?",
+        "bonjour, comment demander l'aide et combien vais-je toucher ?",
+    ),
+    ("Puis-je juste annuler ma commande ?", "Puis-je annuler ma commande ?"),
+    ("Can I just cancel my order?", "Can I cancel my order?"),
+    (
+        "La garantie couvre-t-elle juste la batterie ?",
+        "La garantie couvre-t-elle seulement la batterie ?",
+    ),
+    ("Does it cover just the battery?", "Does it cover only the battery?"),
+    (
+        "Quel est le délai pour contester une amende ?",
+        "Combien de temps ai-je pour contester une amende ?",
+    ),
+    (
+        "Quel est le délai pour contester une amende ?",
+        "Combien de temps faut-il pour contester une amende ?",
+    ),
+    (
+        "Dans quel délai faut-il déclarer une naissance ?",
+        "Dans quel délai doit-on déclarer une naissance ?",
+    ),
+    ("How long do I have to keep invoices?", "How long should I keep invoices?"),
+    ("How long does a refund take?", "How long is a refund?"),
+    ("Est-on tenu d'avoir une assurance ?", "Faut-il avoir une assurance ?"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked"), SAME_BESIDES)
+def test_what_is_said_besides_on_both_sides_agrees(stored: str, asked: str) -> None:
+    agreement = compare_questions(stored, asked)
+    assert agreement.agrees, agreement.disagreements
+
+
+def test_two_kinds_and_a_time_to_act_are_explained_in_words() -> None:
+    double = compare_questions("Où payer ?", "Où et quand payer ?").explain()
+    assert "où ≠ quand + où" in double
+    assert (
+        "délai pour agir ≠ durée"
+        in compare_questions(
+            "Combien de temps ai-je pour un recours ?", "Combien de temps dure un recours ?"
+        ).explain()
+    )
+
+
+SAME_REPHRASED = [
+    ("Par qui le dossier est-il instruit ?", "Qui instruit le dossier ?"),
+    ("Par qui est nommé le préfet ?", "Qui nomme le préfet ?"),
+    (
+        "Pourquoi mon colis a-t-il été refusé par le gardien ?",
+        "Pourquoi le gardien a refusé mon colis ?",
+    ),
+    (
+        "Quand les primes sont-elles versées aux agents ?",
+        "Quand verse-t-on les primes aux agents ?",
+    ),
+    (
+        "Le jeudi, à quelle heure ferme le guichet ?",
+        "À quelle heure le guichet ferme-t-il le jeudi ?",
+    ),
+    ("Puis-je annuler dans les trois semaines ?", "Puis-je annuler sous 21 jours ?"),
+    ("Combien coûte le badge ?", "prix du badge"),
+    ("Quels sont les horaires du musée ?", "horaires musée"),
+    ("Pourquoi je ne peux pas me connecter ?", "Pourquoi impossible de me connecter ?"),
+    (
+        "Je ne peux pas ouvrir mon compte, que faire ?",
+        "Je n'arrive pas à ouvrir mon compte, que faire ?",
+    ),
+    (
+        "Combien de valises puis-je emporter ?",
+        "On ne m'a pas dit combien de valises je pouvais emporter.",
+    ),
+    ("Pourquoi ma carte est-elle refusée ?", "Je ne comprends pas pourquoi ma carte est refusée"),
+    ("Comment obtenir un badge ?", "Je voudrais un badge, pouvez-vous me dire comment faire ?"),
+    ("Quand ouvre la piscine ?", "qd ouvre la piscine"),
+    ("Comment fermer mon compte professionnel ?", "comment fermer mon compte pro"),
+    (
+        "Le bailleur doit-il fournir une quittance ?",
+        "Le bailleur est-il tenu de fournir une quittance ?",
+    ),
+    (
+        "Le bailleur doit-il fournir une quittance ?",
+        "Le bailleur est-il dans l'obligation de fournir une quittance ?",
+    ),
+    ("La carte est-elle valable uniquement à Lyon ?", "La carte n'est-elle valable qu'à Lyon ?"),
+    ("Quelle aide pour les personnes à mobilité réduite ?", "Quelle aide pour les PMR ?"),
+    (
+        "Comment activer la double authentification ?",
+        "Comment activer l'authentification à deux facteurs ?",
+    ),
+    ("Où garer mon vélo ?", "Où garer ma bicyclette ?"),
+    ("Who trains the volunteers?", "By whom are the volunteers trained?"),
+    ("Why was my claim rejected by the insurer?", "Why did the insurer reject my claim?"),
+    (
+        "How is the annual fee calculated by the housing board?",
+        "How does the housing board calculate the annual fee?",
+    ),
+    ("Is parking included in the room rate?", "Does the room rate include parking?"),
+    (
+        "What is the deadline for the form?",
+        "Hello, could you tell me the deadline for the form please?",
+    ),
+    (
+        "How do I close my account?",
+        "Sorry to disturb you, would you mind telling me how to close my account?",
+    ),
+    ("Where is the first aid room?", "Any chance you could tell me where the first aid room is?"),
+    (
+        "How do I get a parking permit?",
+        "I'd like a parking permit, could you explain how to get one?",
+    ),
+    ("Why did my rent go up?", "Nobody has told me why my rent went up."),
+    ("Why can't I log in?", "I am unable to log in, why is that?"),
+    ("Where can I pay my rent?", "where can i pay my rent pls"),
+    ("How long do you keep my data?", "how long do u keep my data"),
+    ("How do I book an appointment with the doctor?", "how do i book an appt with the dr"),
+    ("How much does a new key cost?", "cost of a new key"),
+    ("When is the library open?", "opening times for the library"),
+    ("Can I keep a dog in my flat?", "Can I keep a dog in my apartment?"),
+    ("How many flats are free?", "How many apartments are free?"),
+    ("Where is the car park?", "Where is the parking lot?"),
+    ("How do I renew my driving licence?", "How do I renew my driver's license?"),
+    ("Where is the nearest cash machine?", "Where is the nearest ATM?"),
+    ("How old must children be to swim alone?", "At what age can children swim alone?"),
+    ("How do I enable two-factor authentication?", "How do I enable 2FA?"),
+    ("Who collects the trash?", "Who collects the garbage?"),
+    ("Puis-je être remboursé ?", "Puis-je me faire rembourser ?"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked"), SAME_REPHRASED)
+def test_wrappers_short_forms_and_the_passive_agree(stored: str, asked: str) -> None:
+    agreement = compare_questions(stored, asked)
+    assert agreement.agrees, agreement.disagreements
+
+
+ACTING_OR_NOT = [
+    ("When do students pay?", "When are students paid?"),
+    ("How do nurses train?", "How are nurses trained?"),
+    ("Can tenants charge?", "Can tenants be charged?"),
+    ("Am I charged for parking?", "Do I charge for parking?"),
+    ("Comment les clients remboursent-ils ?", "Comment les clients sont-ils remboursés ?"),
+    ("Quand le professeur est-il payé ?", "Quand le professeur paie-t-il ?"),
+    ("Who pays?", "Who is paid?"),
+    ("By whom is it paid?", "Who is paid?"),
+    ("Qui rembourse ?", "Qui est remboursé ?"),
+    ("Qui peut être remboursé ?", "Qui peut rembourser ?"),
+    ("Puis-je payer ?", "Puis-je être payé ?"),
+    ("Un client peut-il rembourser ?", "Un client peut-il être remboursé ?"),
+    ("Je n'arrive pas à payer, que faire ?", "Je n'ai pas payé, que faire ?"),
+    ("I can't open my account, what do I do?", "I haven't opened my account, what do I do?"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked"), ACTING_OR_NOT)
+def test_to_act_and_to_be_acted_upon_are_two_things(stored: str, asked: str) -> None:
+    assert not compare_questions(stored, asked).agrees
+    assert not compare_questions(asked, stored).agrees
