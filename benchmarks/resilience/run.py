@@ -123,6 +123,7 @@ class Person:
                     await self._reload(send)
                 elif trouble == "resend":
                     send.turn_id, send.last_event_id = "", 0
+                    retries = False
                 trouble = "none"
                 continue
             except (aiohttp.ClientError, OSError):

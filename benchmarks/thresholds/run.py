@@ -58,6 +58,8 @@ PAIR_FILES = {
             "adversarial_second",
             "independent_fr",
             "independent_en",
+            "independent_heldout_fr",
+            "independent_heldout_en",
         )
     },
 }
