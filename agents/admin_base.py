@@ -28,10 +28,13 @@ Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 
 
 class ReadOnlyAdmin(StaffAdmin):
-    """Rows that the program writes. Staff look at them; none of its pages adds, changes or deletes one.
+    """Rows that the program writes. Staff look at them; none of its pages adds or changes one.
 
-    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it.
+    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it. The pages themselves
+    delete only where people's words stand (`is_erasable`), for whoever asks to be forgotten.
     """
+
+    is_erasable = False
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -41,13 +44,16 @@ class ReadOnlyAdmin(StaffAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)
-        actions.pop("delete_selected", None)
+        if not self.is_erasable:
+            actions.pop("delete_selected", None)
         return actions
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        raise PermissionDenied
+        if not self.is_erasable:
+            raise PermissionDenied
+        return super().delete_view(request, object_id, extra_context)
 
     def changeform_view(
         self,
@@ -57,7 +63,7 @@ class ReadOnlyAdmin(StaffAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
         title = capfirst(self.opts.verbose_name)
-        context = {"show_delete": False, "title": title, **(extra_context or {})}
+        context = {"show_delete": self.is_erasable, "title": title, **(extra_context or {})}
         return super().changeform_view(request, object_id, form_url, context)
 
 

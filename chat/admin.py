@@ -4,6 +4,7 @@ What people wrote is private: every page here asks for the permission `chat.view
 own; they are read inside their conversation.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -79,6 +80,7 @@ class PrivateAdmin(ReadOnlyAdmin):
 
 @admin.register(Conversation)
 class ConversationAdmin(PrivateAdmin):
+    is_erasable = True
     change_form_template = "admin/chat/conversation/change_form.html"
     list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
     list_filter = (
@@ -116,6 +118,14 @@ class ConversationAdmin(PrivateAdmin):
         return conversations.annotate(
             turn_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
         )
+
+    def get_deleted_objects(
+        self, objs: Sequence[Conversation] | QuerySet[Conversation], request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """The conversations, by name: all that is in one goes with it, and asks for no right of its own."""
+        names = [str(conversation) for conversation in objs]
+        needed = set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)}
+        return names, {str(self.opts.verbose_name_plural): len(names)}, needed, []
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

@@ -315,6 +315,8 @@ SHOWN_QUESTIONS = 50
 class QuestionGroupAdmin(ReadOnlyAdmin):
     """What people asked in vain, grouped; the most asked first."""
 
+    is_erasable = True
+
     change_form_template = "admin/faqs/questiongroup/change_form.html"
     list_display = ("shown_question", "asked", "last", "state", "agent", "answer_link")
     list_filter = ("status", ("agent", AutocompleteSelectFilter), "questions__reason")
@@ -416,6 +418,8 @@ _CHOICE_TONES: dict[str, Tone] = {
 @admin.register(OptionChoice)
 class OptionChoiceAdmin(ReadOnlyAdmin):
     """What people chose when asked which question they meant; the most chosen first."""
+
+    is_erasable = True
 
     list_display = (
         "asked",

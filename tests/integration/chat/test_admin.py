@@ -109,7 +109,27 @@ class PagesTest(TestCase):
         for model, key in ((Conversation, turn.conversation_id), (Turn, turn.pk)):
             assert client.get(admin_url(model, "add")).status_code == 403
             assert client.post(admin_url(model, "change", key), {}).status_code == 403
-            assert client.post(admin_url(model, "delete", key), {"post": "yes"}).status_code == 403
+        deletion = admin_url(Turn, "delete", turn.pk)
+        assert client.post(deletion, {"post": "yes"}).status_code == 403
+
+    def test_conversation_is_deleted_for_good_by_whoever_may(self) -> None:
+        turn, kept = make_answered(), make_answered()
+        seeing, deleting = "chat.view_turn", "chat.delete_conversation"
+        deletion = admin_url(Conversation, "delete", turn.conversation_id)
+        chosen = {"action": "delete_selected", "_selected_action": [kept.conversation_id]}
+        changelist = admin_url(Conversation, "changelist")
+        looking = client_of(make_staff(seeing))
+        assert looking.post(deletion, {"post": "yes"}).status_code == 403
+        looking.post(changelist, {**chosen, "post": "yes"})
+        assert Conversation.objects.count() == 2
+        client = client_of(make_staff(seeing, deleting))
+        page = client.get(admin_url(Conversation, "change", turn.conversation_id))
+        self.assertContains(page, deletion)
+        self.assertContains(client.get(deletion), str(turn.conversation))
+        client.post(deletion, {"post": "yes"})
+        assert not Turn.objects.filter(pk=turn.pk).exists()
+        client.post(changelist, {**chosen, "post": "yes"})
+        assert not Message.objects.exists()
 
     def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
         client, deployment = superuser_client(), make_deployment()

@@ -390,6 +390,14 @@ class ListTests(TestCase):
         shown = superuser_client().get(admin_url(OptionChoice, "change", choice.pk))
         assert "6 euros." in shown.content.decode()
 
+    def test_choice_is_deleted_by_whoever_may(self) -> None:
+        choice = make_choice()
+        deletion = admin_url(OptionChoice, "delete", choice.pk)
+        looking = client_of(make_staff("faqs.view_optionchoice"))
+        assert looking.post(deletion, {"post": "yes"}).status_code == 403
+        superuser_client().post(deletion, {"post": "yes"})
+        assert not OptionChoice.objects.exists()
+
     def test_dismissed_choice_stays_dismissed_when_it_is_made_again(self) -> None:
         choice = make_choice()
         act("dismiss", choice)

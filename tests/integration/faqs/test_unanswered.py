@@ -213,6 +213,16 @@ class DraftTests(TestCase):
 
 
 class AdminTests(TestCase):
+    def test_group_is_deleted_with_its_questions_by_whoever_may(self) -> None:
+        one, other = make_group(times=2), make_group()
+        chosen = {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"}
+        client_of(make_staff("faqs.view_questiongroup")).post(LIST, chosen)
+        assert QuestionGroup.objects.count() == 2
+        client = superuser_client()
+        client.post(LIST, chosen)
+        client.post(admin_url(QuestionGroup, "delete", one.pk), {"post": "yes"})
+        assert not UnansweredQuestion.objects.exists()
+
     def test_every_page_opens_and_asks_for_its_right(self) -> None:
         group = make_group(times=2)
         pages = (LIST, f"{LIST}?q=x", admin_url(QuestionGroup, "change", group.pk))
