@@ -6,6 +6,7 @@ run time is not here: see `agents.models.RuntimeSettings`.
 
 import os
 import secrets
+import warnings
 from pathlib import Path
 
 import django_stubs_ext
@@ -458,6 +459,8 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "repondant"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}
 if CELERY_BROKER_URL == "filesystem://":
+    # With a host, which means nothing here: without one the library warns at each start.
+    CELERY_BROKER_URL = "filesystem://localhost"
     _broker_folder = DATA_DIR / "broker"
     for _name in ("queue", "processed", "control"):
         (_broker_folder / _name).mkdir(parents=True, exist_ok=True)
@@ -496,7 +499,9 @@ USE_TZ = True
 
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
+# Files are served from the apps; the folder is there where somebody ran `collectstatic` for a server of their own.
 WHITENOISE_USE_FINDERS = True
+warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
 MEDIA_ROOT = DATA_DIR / "documents"
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("DATA_UPLOAD_MAX_MEMORY_SIZE", default=2 * 1024 * 1024)
 
