@@ -502,6 +502,8 @@ STATIC_ROOT = BASE_DIR / "staticfiles"
 # Files are served from the apps; the folder is there where somebody ran `collectstatic` for a server of their own.
 WHITENOISE_USE_FINDERS = True
 warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
+# They are small and read at once; what streams here is asynchronous.
+warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
 MEDIA_ROOT = DATA_DIR / "documents"
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("DATA_UPLOAD_MAX_MEMORY_SIZE", default=2 * 1024 * 1024)
 
