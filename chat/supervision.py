@@ -42,7 +42,8 @@ class Child:
         self._environment = environment or {}
         self._on_end = on_end
         self._process: subprocess.Popen[bytes] | None = None
-        self._starting = threading.Lock()
+        #: Reentrant: `terminate` may be called by a signal that interrupts it.
+        self._starting = threading.RLock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=self._supervise, name=f"{name}-supervisor", daemon=True
@@ -51,11 +52,14 @@ class Child:
     def start(self) -> None:
         self._thread.start()
 
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def terminate(self) -> None:
         """Ask it to end, and do not start it again; asked a second time, it does not wait for its work."""
         with self._starting:
             self._stopping.set()
-            if self._process is not None and self._process.poll() is None:
+            if self._process is not None and self.is_running():
                 self._process.terminate()
 
     def wait(self, seconds: float) -> None:
@@ -71,25 +75,30 @@ class Child:
 
     def _supervise(self) -> None:
         pause = RESTART_SECONDS
-        while (process := self._spawn()) is not None:
-            try:
-                status = process.wait(timeout=RESTART_CEILING_SECONDS)
-            except subprocess.TimeoutExpired:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            trouble = self._run_once()
+            if time.monotonic() - began >= RESTART_CEILING_SECONDS:
                 pause = RESTART_SECONDS
-                status = process.wait()
-            self._on_end(process.pid)
-            if self._stopping.is_set():
-                return
-            if status == os.EX_OK:
+            if not trouble or self._stopping.is_set():
                 continue
             logger.error(
-                "The %s ended with status %s; starting it again in %s s.",
-                self._name,
-                status,
-                pause,
+                "The %s ended (%s); starting it again in %s s.", self._name, trouble, pause
             )
             self._stopping.wait(pause)
             pause = min(pause * 2, RESTART_CEILING_SECONDS)
+
+    def _run_once(self) -> str:
+        """One life of the process; what went wrong in it, empty where it ended by itself."""
+        try:
+            process = self._spawn()
+        except OSError as error:
+            return str(error)
+        if process is None:
+            return ""
+        status = process.wait()
+        self._on_end(process.pid)
+        return "" if status == os.EX_OK else f"status {status}"
 
     def _spawn(self) -> "subprocess.Popen[bytes] | None":
         with self._starting:
