@@ -34,7 +34,7 @@ from agents.admin_base import (
     stacked,
 )
 from chat import admin_views
-from chat.branches import branch_turns
+from chat.branches import branch_turns, in_turn_order
 from chat.explanation import efficiency_grade, explain_trace
 from chat.models import (
     AnswerSource,
@@ -148,7 +148,7 @@ class ConversationAdmin(PrivateAdmin):
                     "source": _source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
                 }
-                for message in messages
+                for message in in_turn_order(messages)
             ]
         return super().render_change_form(request, context, *args, **kwargs)
 

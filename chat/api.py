@@ -32,7 +32,7 @@ from rest_framework.views import APIView, exception_handler
 from agents.bridges import in_database
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
-from chat.branches import branch_turns, show_version
+from chat.branches import branch_turns, in_turn_order, show_version
 from chat.exceptions import (
     ConversationNotFoundError,
     DeploymentClosedError,
@@ -294,7 +294,7 @@ class SessionMessagesView(SessionView):
         turns = branch_turns(conversation.pk, conversation.leaf)
         stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
         newest = stored.order_by("-id")
-        messages = list(reversed(newest[: config.history_messages]))
+        messages = in_turn_order(reversed(newest[: config.history_messages]))
         body = {
             "session": SessionSerializer(conversation).data,
             "messages": StoredMessageSerializer(messages, many=True).data,

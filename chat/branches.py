@@ -76,18 +76,19 @@ def versions_on(parents: Parents, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, 
 
 
 def in_turn_order(messages: Iterable[Message]) -> list[Message]:
-    """Messages, oldest first, with each answer behind its question.
+    """Messages, oldest first, with each answer behind its question; first those whose question is not among them.
 
     A turn that was taken for dead, and only was slow, stores its answer after the next question.
     """
-    began: dict[uuid.UUID, int] = {}
+    found = list(messages)
+    asked = {message.turn_id: message.pk for message in found if message.role == Role.USER}
 
     def place(message: Message) -> tuple[int, int]:
         if message.turn_id is None:
             return message.pk, message.pk
-        return began.setdefault(message.turn_id, message.pk), message.pk
+        return asked.get(message.turn_id, 0), message.pk
 
-    return sorted(messages, key=place)
+    return sorted(found, key=place)
 
 
 def earlier_versions(turn_id: uuid.UUID) -> list[uuid.UUID]:

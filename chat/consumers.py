@@ -14,8 +14,9 @@ from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
+from chat.exceptions import RateLimitedError, TurnNotFoundError
 from chat.metrics import SOCKETS
-from chat.models import Conversation
+from chat.models import Conversation, Turn
 from chat.permissions import HeldRights, session_conversation, session_turn
 from chat.protocol import (
     AskFrame,
@@ -40,10 +41,19 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     """One socket on one conversation."""
 
     conversation: Conversation
+    _following: asyncio.Task[None] | None = None
+    _is_admitted = False
+
+    async def __call__(self, *connection: Any) -> None:
+        """However it ends: `disconnect` is not called where something else failed."""
+        SOCKETS.inc()
+        try:
+            await super().__call__(*connection)
+        finally:
+            SOCKETS.dec()
+            self._unfollow()
 
     async def connect(self) -> None:
-        self._following: asyncio.Task[None] | None = None
-        SOCKETS.inc()
         self._address = _address_of(self.scope)
         self._language = self.scope.get("language") or translation.get_language()
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
@@ -54,19 +64,18 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             await self.close(code=CLOSE_NOT_FOUND)
             return
         self._rights = HeldRights(lambda: self._load(conversation_id))
+        self._is_admitted = True
         await self.accept()
 
     def _load(self, conversation_id: uuid.UUID) -> None:
         """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
         self.conversation = session_conversation(self.scope["session"], conversation_id)
 
-    async def disconnect(self, code: int) -> None:
-        SOCKETS.dec()
-        self._unfollow()
-
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
     ) -> None:
+        if not self._is_admitted:
+            return
         with translation.override(self._language):
             try:
                 await self._handle(text_data or "")
@@ -77,7 +86,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         match parse_frame(text):
             case AskFrame(message, client_message_id, replaces):
                 await self._rights.check_again()
-                await self._limit()
+                await self._limit(client_message_id)
                 turn_id = await runner.start(
                     self.conversation,
                     question=message,
@@ -90,15 +99,15 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 await self._rights.check_again()
                 await runner.stop_anywhere(self.conversation.pk)
             case ResumeFrame(turn_id, last_event_id):
-                await in_database(session_turn, self.scope["session"], turn_id)
+                await self._turn(turn_id)
                 self._follow(turn_id, after=last_event_id)
             case RetryFrame(turn_id):
-                turn = await in_database(session_turn, self.scope["session"], turn_id)
+                turn = await self._turn(turn_id)
                 await self._limit()
                 await runner.retry(turn, language=self._language)
                 self._follow(turn_id, after=0)
             case DecisionFrame(turn_id, tool_call_id, is_approved):
-                turn = await in_database(session_turn, self.scope["session"], turn_id)
+                turn = await self._turn(turn_id)
                 if await runner.decide(
                     turn,
                     tool_call_id=tool_call_id,
@@ -107,9 +116,24 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 ):
                     self._follow(turn_id, after=0)
 
-    async def _limit(self) -> None:
+    async def _turn(self, turn_id: uuid.UUID) -> Turn:
+        """A turn of this socket's conversation, whose rights are looked at again while it is followed."""
+        turn = await in_database(session_turn, self.scope["session"], turn_id)
+        if turn.conversation_id != self.conversation.pk:
+            raise TurnNotFoundError(f"{turn_id} is a turn of another conversation")
+        return turn
+
+    async def _limit(self, client_message_id: str = "") -> None:
+        """Raises `RateLimitedError`, unless it is a message that has its turn already and comes again."""
         person = self.conversation.user_id or self.conversation.visitor
-        await limit_asking_here(person, self._address)
+        try:
+            await limit_asking_here(person, self._address)
+        except RateLimitedError:
+            sent = Turn.objects.filter(
+                conversation=self.conversation.pk, client_message_id=client_message_id
+            )
+            if not client_message_id or not await in_database(sent.exists):
+                raise
 
     def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:
         self._unfollow()

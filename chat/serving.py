@@ -7,6 +7,7 @@ drained before the sockets close, so that each keeps its partial text.
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -25,9 +26,8 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from agents.llm.base import language_model
 from chat.runner import runner
-from chat.supervision import Child, end_with_the_parent
+from chat.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
 
-WORKER_STOP_SECONDS = 10.0
 #: What a web process may take to end beyond the times that it is given for its answers and its connections.
 STOP_MARGIN_SECONDS = 5.0
 #: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying, makes
@@ -67,8 +67,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True) -> None:
-    """Serve until a signal; raises `OSError` where the port cannot be had."""
-    _require_port(host, port)
+    """Serve until a signal."""
     _exit_on_signals()
     with _worker() if with_worker else nullcontext():
         if processes > 1:
@@ -79,7 +78,7 @@ def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True)
 
 def serve_on(descriptor: int) -> None:
     """Serve, as one of several processes, what comes in at a listening socket of the parent."""
-    end_with_the_parent()
+    end_with_the_parent(_stop_seconds())
     _exit_on_signals()
     with socket.socket(fileno=descriptor) as listening:
         _serve_here(uvicorn.Config(**_configuration()), listening)
@@ -95,7 +94,8 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
 
     The sockets stay open here: what arrives while a process is started again waits for the next.
     """
-    with ExitStack() as opened, TemporaryDirectory(prefix="repondant-metrics-") as figures:
+    figures = _figures_folder(port)
+    with ExitStack() as opened:
         sockets = [
             opened.enter_context(_listening(host, port))
             for _ in range(processes if _SPREADS else 1)
@@ -105,8 +105,8 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
                 f"web process {number + 1}",
                 [*_MANAGE, "serve", "--listen-fd", str(descriptor)],
                 pass_fds=[descriptor],
-                environment={"PROMETHEUS_MULTIPROC_DIR": figures},
-                on_end=partial(mark_process_dead, path=figures),
+                environment={"PROMETHEUS_MULTIPROC_DIR": str(figures)},
+                on_end=partial(mark_process_dead, path=str(figures)),
             )
             for number in range(processes)
             for descriptor in [sockets[number % len(sockets)].fileno()]
@@ -117,12 +117,19 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
             while True:
                 signal.pause()
         finally:
-            opened.close()
-            _stop(children)
+            _stop(children, opened)
 
 
-def _stop(children: Sequence[Child]) -> None:
-    """End them all; a second signal to this process reaches them, too."""
+def _figures_folder(port: int) -> Path:
+    """Where the processes of this port write what they count; without what an earlier server left."""
+    folder: Path = settings.DATA_DIR / "metrics" / str(port)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _stop(children: Sequence[Child], opened: ExitStack) -> None:
+    """End them all, and refuse what comes; a second signal to this process reaches them, too."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         for child in children:
@@ -131,9 +138,15 @@ def _stop(children: Sequence[Child]) -> None:
     for number in _SIGNALS:
         signal.signal(number, pass_on)
     pass_on(signal.SIGTERM, None)
-    limit = time.monotonic() + settings.TURN_DRAIN_SECONDS + settings.GRACEFUL_SHUTDOWN_SECONDS
+    opened.close()
+    limit = time.monotonic() + _stop_seconds()
     for child in children:
-        child.wait(limit + STOP_MARGIN_SECONDS - time.monotonic())
+        child.wait(limit - time.monotonic())
+
+
+def _stop_seconds() -> float:
+    given: float = settings.TURN_DRAIN_SECONDS + settings.GRACEFUL_SHUTDOWN_SECONDS
+    return given + STOP_MARGIN_SECONDS
 
 
 @contextmanager
@@ -147,8 +160,8 @@ def _worker() -> Iterator[None]:
             *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
         ],
     )
-    worker.start()
     try:
+        worker.start()
         yield
     finally:
         worker.terminate()
@@ -168,8 +181,8 @@ def _configuration() -> dict[str, Any]:
     }
 
 
-def _require_port(host: str, port: int) -> None:
-    """Raises where another server has it, also one that would share it."""
+def require_port(host: str, port: int) -> None:
+    """Raises `OSError` where another server has it, also one that would share it."""
     with _socket(host) as probe:
         probe.bind((host, port))
 

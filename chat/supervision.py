@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 #: A child that dies is started again after this pause, doubled at each quick death up to the ceiling.
 RESTART_SECONDS = 1.0
 RESTART_CEILING_SECONDS = 60.0
+#: How long a worker may take to end; its job goes on in the next one.
+WORKER_STOP_SECONDS = 10.0
 #: How often a child looks whether its server still lives.
 PARENT_POLL_SECONDS = 1.0
 _PARENT = "REPONDANT_PARENT_PID"
@@ -80,7 +82,11 @@ class Child:
             trouble = self._run_once()
             if time.monotonic() - began >= RESTART_CEILING_SECONDS:
                 pause = RESTART_SECONDS
-            if not trouble or self._stopping.is_set():
+            if self._stopping.is_set():
+                return
+            if not trouble:
+                # It wanted to be started anew; one that does nothing else is not to take a core.
+                self._stopping.wait(max(0.0, began + RESTART_SECONDS - time.monotonic()))
                 continue
             logger.error(
                 "The %s ended (%s); starting it again in %s s.", self._name, trouble, pause
@@ -97,7 +103,10 @@ class Child:
         if process is None:
             return ""
         status = process.wait()
-        self._on_end(process.pid)
+        try:
+            self._on_end(process.pid)
+        except OSError:
+            logger.exception("What the %s left behind could not be tidied up.", self._name)
         return "" if status == os.EX_OK else f"status {status}"
 
     def _spawn(self) -> "subprocess.Popen[bytes] | None":
@@ -118,8 +127,11 @@ def is_child() -> bool:
     return _PARENT in os.environ
 
 
-def end_with_the_parent() -> None:
-    """In a child: end as by SIGTERM when the server was killed, so that no orphan is left."""
+def end_with_the_parent(seconds: float) -> None:
+    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case: no orphan is left.
+
+    What it was doing is interrupted then; leases see to it that it is taken up again.
+    """
     parent = int(os.environ.get(_PARENT, "0"))
     if not parent:
         return
@@ -128,5 +140,7 @@ def end_with_the_parent() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_POLL_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(seconds)
+        os._exit(os.EX_TEMPFAIL)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

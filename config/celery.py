@@ -92,9 +92,9 @@ app.steps["worker"].add(Reaper)
 
 @worker_init.connect
 def die_with_the_server(**_kwargs: Any) -> None:
-    from chat.supervision import end_with_the_parent
+    from chat.supervision import WORKER_STOP_SECONDS, end_with_the_parent
 
-    end_with_the_parent()
+    end_with_the_parent(WORKER_STOP_SECONDS)
 
 
 @task_postrun.connect

@@ -532,6 +532,8 @@ WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
 GRACEFUL_SHUTDOWN_SECONDS = env.int("GRACEFUL_SHUTDOWN_SECONDS", default=5)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+#: Rows that one action of the admin deletes for good; a form names at most a thousand.
+ADMIN_MAX_DELETED = env.int("ADMIN_MAX_DELETED", default=500)
 LOGIN_URL = "login"
 #: Of the admin's own form; `login` leads back to the chat page.
 LOGIN_REDIRECT_URL = "admin:index"

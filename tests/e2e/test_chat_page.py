@@ -113,6 +113,23 @@ def test_label_says_whose_answer_it_is(page: Page, live_site: LiveSite) -> None:
     expect(page.locator(".provenance").last).to_have_text("Réponse validée par l’équipe")
 
 
+def test_reader_who_is_asked_which_question_was_meant_chooses_it(
+    page: Page, live_site: LiveSite
+) -> None:
+    prices = {"un étudiant": "Douze euros.", "un retraité": "Neuf euros."}
+    for holder, price in prices.items():
+        question = f"Combien coûte la carte de la piscine pour {holder} ?"
+        live_site.manage("add_faq", "guide", "--question", question, "--answer", price)
+    calls = len(live_site.model.calls)
+    ask(page, "Combien coûte la carte de la piscine ?")
+    wait_for_end(page)
+    page.locator(".prose .suggestion", has_text="un retraité").click()
+    expect(page.locator(".prose").last).to_contain_text("Neuf euros.")
+    wait_for_end(page)
+    expect(page.locator(".exchange")).to_have_count(2)
+    assert len(live_site.model.calls) == calls
+
+
 def test_refused_question_makes_no_model_call(page: Page, live_site: LiveSite) -> None:
     calls = len(live_site.model.calls)
     ask(page, OUT_OF_DOMAIN)

@@ -1,6 +1,6 @@
 """`serve`: the web server and its worker, one command."""
 
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from agents.llm.base import language_model
-from chat.serving import serve, serve_on
+from chat.serving import require_port, serve, serve_on
 from knowledge.embeddings.base import embedder
 
 WITHOUT_REDIS = (
@@ -31,6 +31,14 @@ class Command(BaseCommand):
             warm_up()
             return serve_on(options["listen_fd"])
         host, port, processes = options["host"], options["port"], options["processes"]
+        if processes > 1 and not port:
+            raise CommandError("Several web processes need a port of their own: --port N")
+        try:
+            require_port(host, port)
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
+            ) from error
         if processes == 1:
             warm_up()
         elif not settings.REDIS_URL:
@@ -38,12 +46,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
         self.stdout.write("Stop with Ctrl+C.")
         self.stdout.flush()
-        try:
-            serve(host=host, port=port, processes=processes, with_worker=not options["no_worker"])
-        except OSError as error:
-            raise CommandError(
-                f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
-            ) from error
+        serve(host=host, port=port, processes=processes, with_worker=not options["no_worker"])
 
 
 def warm_up() -> None:
@@ -68,9 +71,9 @@ def add_serving_arguments(parser: ArgumentParser) -> None:
 
 
 def _at_least_one(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
 
 
 def require_migrations() -> None:

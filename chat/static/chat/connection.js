@@ -54,7 +54,7 @@ export class Connection {
   stop() {
     if (!this.turn) return true;
     const connected = this.socket?.readyState === WebSocket.OPEN;
-    if (!connected && !this.turn.id) { this.turn = null; return false; }
+    if (!connected && (!this.turn.id || this.turn.isAgain)) { this.turn = null; return false; }
     this.turn.stopping = true;
     if (connected) this.send({ type: "stop" });
     return true;

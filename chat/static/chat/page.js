@@ -24,6 +24,7 @@ let isTemporary = false;
 
 const thread = new Thread({
   isRunning: () => composer.running,
+  ask: (text) => ask(text),
   replace: (replaced, text) => ask(text, { replaced }),
   retry,
   show: switchTo,
@@ -184,7 +185,9 @@ async function startConversation(question, fromField) {
 function stop() {
   composer.setStopping();
   if (isCreating) { isCreating = false; takeBack(exchange.question); return; }
-  if (connection && !connection.stop()) takeBack(exchange.question);
+  if (!connection || connection.stop()) return;
+  // It never left the page: a new question goes back to the field, a turn that was to be taken up again stands as it was.
+  if (exchange.turnId) composer.setRunning(false); else takeBack(exchange.question);
 }
 
 /** The question was not accepted: off the thread, back into the field. */

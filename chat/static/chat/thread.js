@@ -16,7 +16,7 @@ const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
-  /** `handlers`: isRunning(), replace(exchange, text), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
+  /** `handlers`: isRunning(), ask(text), replace(exchange, text), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
   constructor(text, handlers) {
     this.question = text;
     this.handlers = handlers;

@@ -3,7 +3,8 @@
 import uuid
 from typing import Any
 
-from django.test import TestCase
+from django.contrib.admin.models import DELETION, LogEntry
+from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -130,6 +131,31 @@ class PagesTest(TestCase):
         assert not Turn.objects.filter(pk=turn.pk).exists()
         client.post(changelist, {**chosen, "post": "yes"})
         assert not Message.objects.exists()
+        # The log says that it was done, not what it was about.
+        logged = LogEntry.objects.filter(action_flag=DELETION)
+        assert set(logged.values_list("object_repr", flat=True)) == {"conversation"}
+        assert {entry.object_id for entry in logged} == {
+            str(turn.conversation_id),
+            str(kept.conversation_id),
+        }
+
+    def test_right_to_delete_shows_nobody_what_was_asked(self) -> None:
+        turn = make_answered()
+        client = client_of(make_staff("chat.delete_conversation"))
+        deletion = admin_url(Conversation, "delete", turn.conversation_id)
+        assert client.get(deletion).status_code == 403
+        assert client.post(deletion, {"post": "yes"}).status_code == 403
+
+    @override_settings(ADMIN_MAX_DELETED=1)
+    def test_more_than_one_action_deletes_is_refused_in_words(self) -> None:
+        chosen = [make_answered().conversation_id for _ in range(2)]
+        answer = superuser_client().post(
+            admin_url(Conversation, "changelist"),
+            {"action": "delete_selected", "_selected_action": chosen},
+            follow=True,
+        )
+        self.assertContains(answer, "Supprimez 1 éléments au plus à la fois.")
+        assert Conversation.objects.count() == 2
 
     def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
         client, deployment = superuser_client(), make_deployment()

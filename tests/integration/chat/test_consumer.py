@@ -11,6 +11,8 @@ from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.consumers import ChatConsumer
+from chat.exceptions import RateLimitedError
+from chat.metrics import SOCKETS
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from tests.factories import make_conversation, make_library, make_turn, make_user
 from tests.integration.chat.test_turn import NEAR, model, scripted
@@ -63,6 +65,43 @@ class ConsumerTests(TestCase):
         client, _ = await self.owner()
         socket = await self.open(foreign.pk, client)
         assert await socket.receive_close() == 4404
+
+    async def test_refused_socket_is_counted_no_longer_than_it_lasts(self) -> None:
+        open_before = SOCKETS._value.get()
+        client, _ = await self.owner()
+        socket = await self.open(uuid.uuid4(), client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert await socket.receive_close() == 4404
+        await socket.close()
+        assert SOCKETS._value.get() == open_before
+
+    async def test_turn_of_another_conversation_is_not_followed_here(self) -> None:
+        client, one = await self.owner()
+        created = await client.post(
+            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
+        )
+        turn = await in_database(
+            make_turn, await Conversation.objects.aget(pk=created.json()["id"])
+        )
+        socket = await self.open(one, client)
+        for frame in ("resume", "retry"):
+            await socket.send(type=frame, turnId=str(turn.pk))
+            assert (await socket.receive())["code"] == "turn_not_found"
+        await socket.close()
+
+    async def test_message_that_comes_again_is_followed_whatever_the_limit(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        await socket.until_end()
+        with mock.patch(
+            "chat.consumers.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)
+        ):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            assert (await socket.until_end())[-1]["type"] == "done"
+            await socket.send(type="ask", message=KNOWN, clientMessageId="b")
+            assert (await socket.receive())["code"] == "rate_limited"
+        await socket.close()
 
     async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
         client, conversation = await self.owner()

@@ -176,6 +176,10 @@ class LateAnswerTests(TestCase):
         told = load_thread(conversation_id=self.conversation.pk, limit=10).messages
         assert [(message.turn_id, message.role) for message in told] == self.in_order
 
+    def test_answer_whose_question_is_cut_away_is_not_the_last(self) -> None:
+        told = load_thread(conversation_id=self.conversation.pk, limit=3).messages
+        assert [message.turn_id for message in told][-2:] == [self.turns[1].pk] * 2
+
     def test_message_without_a_turn_keeps_its_place(self) -> None:
         Message.objects.create(
             conversation=self.conversation, role=Role.ASSISTANT, content="d'un service"
