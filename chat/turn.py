@@ -69,11 +69,11 @@ from chat.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from chat.tracing import Trace, log_turn
 from faqs.choices import Choice
 from faqs.learning import scope_of
-from faqs.recall import MemoryMark, recall_learned, stored_mark
+from faqs.recall import LearnedRecall, MemoryMark, Scope, recall_learned, stored_mark
 from faqs.unanswered import Unanswered, unanswered_reason
 from knowledge.calibrated import load_calibrations
 from knowledge.categories import detect_category
-from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
+from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.search import (
     Passage,
     SearchResult,
@@ -184,59 +184,97 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The question as every step looks it up: its words, their one vector, and the scope that the memory keeps to."""
+
+    asked: StandaloneQuestion
+    vector: Vectors
+    model: Embedder
+    scope: Scope | None
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.model.recipe
+
+
 async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
+    """The memory, then what was found in the index: a stored answer where one may be given, else the passages."""
     answer, trace = result.answer, result.trace
     context = await _receive(request, answer, trace)
     asked = await _stand_alone(request, context, answer, trace)
-    model = embedder()
-    vector = await _embed(model, asked.text, trace)
-
-    scope = scope_of(
-        phase=request.phase,
-        project=request.project,
-        deployment_slug=context.config.deployment_slug,
-    )
+    question = await _looked_up(request, context, asked, trace)
     if not request.is_resumed:
         recalled = await recall_answer(
             context.config,
             context.mark,
             asked,
-            vector,
-            model.recipe,
+            question.vector,
+            question.recipe,
             trace,
             writes=request.turn_id is not None,
-            scope=scope,
+            scope=question.scope,
         )
         if recalled is not None:
             return await answer_from_memory(recalled, answer, emit)
 
-    context, found = await _dispatch_and_search(
-        request, context, model, vector, asked.text, answer, trace
-    )
-    config, history = context.config, context.history
+    context, found = await _dispatch_and_search(request, context, question, answer, trace)
     learned = recall_learned(found, request.question)
-    found = learned.result
-    _trace_search(config, found, answer, trace)
-    thresholds = thresholds_for(config, model=model.recipe.model)
+    _trace_search(context.config, learned.result, answer, trace)
+    thresholds = thresholds_for(context.config, model=question.recipe.model)
+    if not request.is_resumed and await _answer_as_stored(
+        request, context, question, learned, thresholds, result, emit
+    ):
+        return
+    await _answer_from_passages(
+        request, context, question, learned.result, thresholds, result, emit
+    )
 
-    if not request.is_resumed:
-        trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
-        if learned.courtesy is not None and config.direct_answers and not config.shadow_mode:
-            return await answer_courtesy(learned.courtesy, answer, emit)
-        direct = await choose_direct(config, asked, found, thresholds, answer, trace)
-        if direct is not None:
-            await answer_directly(direct, answer, emit)
-            # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
-            if request.given is None and scope is None:
-                result.choice = choice_made(
-                    config, asked, direct, history, answer, language=request.language
-                )
-            return
-        if options := clarify(config, asked, found, thresholds, history, trace):
-            return await ask_which(options, answer, emit)
 
+async def _answer_as_stored(
+    request: TurnRequest,
+    context: TurnContext,
+    question: _Question,
+    learned: LearnedRecall,
+    thresholds: Thresholds,
+    result: TurnResult,
+    emit: Emit,
+) -> bool:
+    """A courtesy, a direct answer, or the question which was meant; `False` where nothing stored may be given."""
+    config, history, asked = context.config, context.history, question.asked
+    answer, trace = result.answer, result.trace
+    trace.step("learned", learned_outcome(learned), detail=f"{learned.learned}")
+    if learned.courtesy is not None and config.direct_answers and not config.shadow_mode:
+        await answer_courtesy(learned.courtesy, answer, emit)
+        return True
+    direct = await choose_direct(config, asked, learned.result, thresholds, answer, trace)
+    if direct is not None:
+        await answer_directly(direct, answer, emit)
+        # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
+        if request.given is None and question.scope is None:
+            result.choice = choice_made(
+                config, asked, direct, history, answer, language=request.language
+            )
+        return True
+    options = clarify(config, asked, learned.result, thresholds, history, trace)
+    if options:
+        await ask_which(options, answer, emit)
+    return bool(options)
+
+
+async def _answer_from_passages(
+    request: TurnRequest,
+    context: TurnContext,
+    question: _Question,
+    found: SearchResult,
+    thresholds: Thresholds,
+    result: TurnResult,
+    emit: Emit,
+) -> None:
+    """Tools and the guard rail, then the model; without a model the passages are quoted."""
+    config, answer, trace = context.config, result.answer, result.trace
     llm = language_model()
-    toolbox = await _choose_tools(request, context, llm, vector, asked.text, trace)
+    toolbox = await _choose_tools(request, context, llm, question, trace)
 
     inside = found.in_domain(thresholds)
     by_tool = toolbox is not None and toolbox.fits_the_question and not inside.hits
@@ -245,9 +283,9 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     if reason is not None and config.record_unanswered and not by_tool:
         result.unanswered = Unanswered(
             agent_id=config.agent_id,
-            question=asked.text,
-            vector=vector,
-            recipe=model.recipe,
+            question=question.asked.text,
+            vector=question.vector,
+            recipe=question.recipe,
             reason=reason,
             score=found.best_score if found.hits else None,
         )
@@ -260,16 +298,16 @@ async def _answer(request: TurnRequest, result: TurnResult, emit: Emit) -> None:
     await _write_answer(request, context, llm, toolbox, passages, result, emit)
     result.learning = lesson_of(
         config,
-        asked,
-        vector,
-        model.recipe,
+        question.asked,
+        question.vector,
+        question.recipe,
         answer,
         trace,
         question=request.question,
         language=request.language,
-        had_context=bool(history),
+        had_context=bool(context.history),
         turn_id=request.turn_id,
-        scope=scope,
+        scope=question.scope,
     )
 
 
@@ -305,29 +343,35 @@ async def _stand_alone(
     )
 
 
-async def _embed(model: Embedder, question: str, trace: Trace) -> Vectors:
-    vector = model.recall(question, purpose=Purpose.QUERY)
+async def _looked_up(
+    request: TurnRequest, context: TurnContext, asked: StandaloneQuestion, trace: Trace
+) -> _Question:
+    model = embedder()
+    vector = model.recall(asked.text, purpose=Purpose.QUERY)
     if vector is None:
-        vector = await in_thread(model.embed_one, question, purpose=Purpose.QUERY)
+        vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     trace.step("embedding", model.recipe.model)
-    return vector
+    scope = scope_of(
+        phase=request.phase,
+        project=request.project,
+        deployment_slug=context.config.deployment_slug,
+    )
+    return _Question(asked, vector, model, scope)
 
 
 async def _dispatch_and_search(
     request: TurnRequest,
     context: TurnContext,
-    model: Embedder,
-    vector: Vectors,
-    question: str,
+    question: _Question,
     answer: Answer,
     trace: Trace,
 ) -> tuple[TurnContext, SearchResult]:
     """What the index of the agent that answers holds, and the context as that agent has it."""
     config = context.config
-    search_of = partial(_search, model=model, vector=vector, question=question)
+    search_of = partial(_search, question=question)
     if not config.agents:
         return context, await search_of(config)
-    specialist = await dispatch(config, model, vector, search_of, trace)
+    specialist = await dispatch(config, question.model, question.vector, search_of, trace)
     answer.answered_by = specialist.agent
     if specialist.config.agent_id != config.agent_id:
         tools = await in_database(_tool_ground, request, specialist.config)
@@ -447,17 +491,15 @@ def _restore(request: TurnRequest, answer: Answer, trace: Trace) -> None:
     trace.lines[:0] = turn.trace
 
 
-async def _search(
-    config: EffectiveConfig, model: Embedder, vector: Vectors, question: str
-) -> SearchResult:
+async def _search(config: EffectiveConfig, question: _Question) -> SearchResult:
     def nearest() -> SearchResult:
         return search(
             agent_slug=config.agent_slug,
             method=config.indexing_method,
-            vector=vector,
-            recipe=model.recipe,
+            vector=question.vector,
+            recipe=question.recipe,
             limit=config.match_count,
-            question=question,
+            question=question.asked.text,
             min_score=config.match_threshold,
         )
 
@@ -474,8 +516,7 @@ async def _choose_tools(
     request: TurnRequest,
     context: TurnContext,
     llm: LanguageModel | None,
-    vector: Vectors,
-    question: str,
+    question: _Question,
     trace: Trace,
 ) -> Toolbox | None:
     """The tools that this turn may use; `None` where none is offered, and it has no round to be finished."""
@@ -486,7 +527,9 @@ async def _choose_tools(
     if context.tools is None:
         trace.step("tools", "dry_run")
         return None
-    toolbox = await choose_tools(context.tools, context.config, vector=vector, question=question)
+    toolbox = await choose_tools(
+        context.tools, context.config, vector=question.vector, question=question.asked.text
+    )
     trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
     return toolbox if toolbox.selected or request.is_resumed else None
 

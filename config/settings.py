@@ -526,7 +526,7 @@ if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 #: Threads of a web process for steps that wait: database, vector store, embedding.
 WEB_THREADS = env.int("WEB_THREADS", default=4)
-#: Web processes of `serve`. Each takes a core under load, and some 130 MB with the fast embedding model.
+#: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
 #: How long a stopping server waits for its connections.
 GRACEFUL_SHUTDOWN_SECONDS = env.int("GRACEFUL_SHUTDOWN_SECONDS", default=5)

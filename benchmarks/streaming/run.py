@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from benchmarks.streaming.direct import (
     socket_client,
 )
 from tests.model_server import sent_at
+from tests.ports import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"
@@ -108,13 +108,6 @@ def site(
 def _manage(words: list[str], environment: dict[str, str]) -> None:
     command = [sys.executable, "manage.py", *words]
     subprocess.run(command, cwd=PROJECT, env=environment, check=True, capture_output=True)  # noqa: S603
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_until_up(port: int) -> None:
