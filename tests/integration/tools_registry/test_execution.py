@@ -1,6 +1,5 @@
 """Execution: every call ends as a result, in order; the wall stands a second time (seed 003, step 1)."""
 
-import asyncio
 import json
 import threading
 import time
@@ -9,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import TestCase, override_settings
 
@@ -263,7 +263,7 @@ class ParallelTests(ExecutionCase):
         assert [result.success for result in results] == [False, True]
 
 
-@override_settings(TOOL_BREAKER_FAILURES=2, TOOL_BREAKER_SECONDS=0.1)
+@override_settings(TOOL_BREAKER_FAILURES=2)
 class BreakerTests(ExecutionCase):
     async def test_tool_that_keeps_failing_is_suspended_then_tried_again(self) -> None:
         works = False
@@ -274,10 +274,13 @@ class BreakerTests(ExecutionCase):
             return "up"
 
         spec = make_tool("flaky", invoke=sometimes)
-        errors = [(await self.run_one(spec)).error for _ in range(3)]
-        works = True
-        await asyncio.sleep(0.15)
-        after = await self.run_one(spec)
+        # By a clock of its own: a machine that stalls for a moment ends no suspension.
+        with mock.patch("tools_registry.breaker.time") as clock:
+            clock.monotonic.return_value = 1_000.0
+            errors = [(await self.run_one(spec)).error for _ in range(3)]
+            works = True
+            clock.monotonic.return_value += settings.TOOL_BREAKER_SECONDS
+            after = await self.run_one(spec)
 
         assert errors == ["tool_failed", "tool_failed", "tool_suspended"]
         assert after.success
