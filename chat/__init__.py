@@ -1,4 +1,6 @@
-"""The conversation: the path of a question, its runner, its thread, its page and API.
+"""The conversation, in rooms; the top of the import order: nothing imports it but `config`.
 
-Public: `turn`, `runner`, `thread`. The top of the import order; nothing imports it but `config`.
+`doors | staff | server → runs | archive → turn → thread → access → the ground` (`models`, `exceptions`, `protocol`, `logs`,
+`metrics`, `rendering`: words that all rooms share). A room imports what stands right of it and never back; the contract
+in `pyproject.toml` checks it. The story of a question is `chat/turn/path.py`.
 """

@@ -1,6 +1,6 @@
 """Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions.
 
-`searching` teaches SQLite a function when a connection opens: it has to be there before the first one does, and a
+`chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does, and a
 process may talk to its database long before it is asked for a page.
 """
 
@@ -13,8 +13,9 @@ class ChatConfig(AppConfig):
     verbose_name = _("Conversations")
 
     def ready(self) -> None:
-        from chat import searching, signals  # noqa: F401
-        from chat.quality.recent import recent_questions
+        from chat import signals  # noqa: F401
+        from chat.archive import search  # noqa: F401
+        from chat.staff.quality.recent import recent_questions
         from knowledge.indexing.preview import register_question_source
 
         register_question_source(recent_questions)

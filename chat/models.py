@@ -1,11 +1,11 @@
 """Conversations, turns and messages.
 
 A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages are
-read through `Message.objects.for_conversation` only, and are written by `chat.thread` only. What must never happen
+read through `Message.objects.for_conversation` only, and are written by `chat.thread.messages` only. What must never happen
 twice is a constraint here: one turn for a client message, one running turn for a conversation, one question and one
 answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
 
-Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent` (`chat.branches`).
+Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent` (`chat.thread.branches`).
 A conversation without a `leaf` never branched: all its turns make one line, in their order, and have no parents.
 
 A *round* is one recall of the model after tools. It is planned (`ToolRound`, `ToolExecution`) before its tools run and
@@ -78,7 +78,7 @@ class Conversation(models.Model):
         related_name="conversations",
         verbose_name=_("clé d’API"),
     )
-    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.client_threads`).
+    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.turn.client_threads`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
@@ -327,7 +327,7 @@ class Message(models.Model):
 
 
 class ThreadSummary(models.Model):
-    """What was said up to the end of a turn, on its branch, in short (`chat.summaries`)."""
+    """What was said up to the end of a turn, on its branch, in short (`chat.turn.summaries`)."""
 
     turn = models.OneToOneField(
         Turn,

@@ -2,7 +2,7 @@
 
 Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
 so that a reader who lost the connection asks for what comes after the last id it saw. This file and
-`chat.serializers` are the only two that know wire names.
+`chat.doors.http.serializers` are the only two that know wire names.
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text

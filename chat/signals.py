@@ -13,7 +13,7 @@ from faqs.unanswered import forget_turns
 
 @receiver(pre_delete, sender=Conversation)
 def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
-    # Held to the end, so that nothing more is kept of these turns (`chat.afterwards`).
+    # Held to the end, so that nothing more is kept of these turns (`chat.runs.afterwards`).
     held = instance.turns.select_for_update(no_key=True)
     turn_ids = list(held.values_list("pk", flat=True))
     forget_turns(turn_ids)

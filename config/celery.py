@@ -51,8 +51,8 @@ class Reaper(bootsteps.StartStopStep):
 def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
-    from chat.retention import forget_expired
-    from chat.thread import interrupt_stale_turns
+    from chat.archive.retention import forget_expired
+    from chat.thread.messages import interrupt_stale_turns
     from faqs.choices import purge_choices
     from faqs.indexing import reap_learned
     from faqs.memory.large import tidy_indexes
@@ -92,7 +92,7 @@ app.steps["worker"].add(Reaper)
 
 @worker_init.connect
 def die_with_the_server(**_kwargs: Any) -> None:
-    from chat.supervision import WORKER_STOP_SECONDS, end_with_the_parent
+    from chat.server.supervision import WORKER_STOP_SECONDS, end_with_the_parent
 
     end_with_the_parent(WORKER_STOP_SECONDS)
 
@@ -100,7 +100,7 @@ def die_with_the_server(**_kwargs: Any) -> None:
 @task_postrun.connect
 def leave_after_a_build(task: Any, **_kwargs: Any) -> None:
     """An embedded worker ends after an indexing job and is started anew: the models it loaded go with it."""
-    from chat.supervision import is_child
+    from chat.server.supervision import is_child
 
     if is_child() and task.name.endswith("run_index_build"):
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

@@ -130,12 +130,12 @@ if REDIS_URL:
     }
     EVENT_LOGS: dict[str, dict[str, object]] = {
         "default": {
-            "BACKEND": "chat.event_log_redis.RedisEventLogs",
+            "BACKEND": "chat.runs.event_log.redis.RedisEventLogs",
             "OPTIONS": {"url": REDIS_URL},
         }
     }
 else:
-    EVENT_LOGS = {"default": {"BACKEND": "chat.event_log.MemoryEventLogs"}}
+    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.memory.MemoryEventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
@@ -571,11 +571,11 @@ UNFOLD: dict[str, object] = {
 # --- API -------------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.sessions.CarriedSession"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.doors.http.sessions.CarriedSession"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["chat.bodies.BoundedJSONParser"],
-    "EXCEPTION_HANDLER": "chat.api.framework_error",
+    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.bodies.BoundedJSONParser"],
+    "EXCEPTION_HANDLER": "chat.doors.http.api.framework_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
@@ -584,7 +584,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "chat.openai_api.schema.add_v1",
+        "chat.doors.openai.schema.add_v1",
     ],
 }
 

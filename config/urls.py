@@ -5,7 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from chat.sign_in import limited_sign_in
+from chat.access.sign_in import limited_sign_in
 from config import health
 
 urlpatterns = [
@@ -22,5 +22,5 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("", include("chat.urls")),
+    path("", include("chat.doors.urls")),
 ]

@@ -34,9 +34,9 @@ from django.conf import settings  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
 
-import chat.thread  # noqa: E402
-import chat.tool_loop  # noqa: E402
-import chat.turn  # noqa: E402
+import chat.thread.messages  # noqa: E402
+import chat.turn.path  # noqa: E402
+import chat.turn.tool_loop  # noqa: E402
 from agents.exceptions import LLMResponseError  # noqa: E402
 from agents.llm.base import (  # noqa: E402
     GenerationOptions,
@@ -47,11 +47,11 @@ from agents.llm.base import (  # noqa: E402
     StreamChunk,
 )
 from agents.llm.openai import _wire_message  # noqa: E402
-from chat.blocks import ThreadMessage  # noqa: E402
 from chat.exceptions import ThreadConflictError  # noqa: E402
 from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
-from chat.thread import append_batch, claim_turn, load_thread  # noqa: E402
-from chat.turn import TurnRequest, run_turn  # noqa: E402
+from chat.thread.blocks import ThreadMessage  # noqa: E402
+from chat.thread.messages import append_batch, claim_turn, load_thread  # noqa: E402
+from chat.turn.path import TurnRequest, run_turn  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.model_server import _Refusal, check_chat_request  # noqa: E402
 from tools_registry.execution import execute_calls  # noqa: E402
@@ -166,7 +166,7 @@ def _count_runs() -> None:
             _mark_run(call.id)
         return await execute(calls, **kwargs)
 
-    setattr(chat.tool_loop, "execute_calls", counted)  # noqa: B010  # the module does not export it
+    setattr(chat.turn.tool_loop, "execute_calls", counted)  # noqa: B010  # the module does not export it
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -196,7 +196,7 @@ def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -
     _count_runs()
     boundaries = Boundaries(fatal, end)
     boundaries.watch(
-        chat.tool_loop,
+        chat.turn.tool_loop,
         "plan_round",
         "start_call",
         "execute_calls",
@@ -204,8 +204,8 @@ def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -
         "apply_round",
         "load_loop",
     )
-    boundaries.watch(chat.thread, "_next_version", "_row", "_replay")
-    boundaries.watch(chat.turn, "save_exchange")
+    boundaries.watch(chat.thread.messages, "_next_version", "_row", "_replay")
+    boundaries.watch(chat.turn.path, "save_exchange")
     request = TurnRequest(
         deployment_id=turn.conversation.deployment_id,
         question=QUESTION,

@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig, effective_config
 from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment
-from chat.blocks import ThreadMessage
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
+from chat.thread.blocks import ThreadMessage
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, Lesson, add_manual_faq
 from faqs.memory.array import current_audience

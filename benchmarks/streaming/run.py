@@ -163,7 +163,7 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
 
 
 async def _settled(process: psutil.Process) -> None:
-    """Wait until the turns before are kept (`chat.afterwards`): each burst meets a process that is not working off another."""
+    """Wait until the turns before are kept (`chat.runs.afterwards`): each burst meets a process that is not working off another."""
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
         before = _cpu_seconds(process)

@@ -13,9 +13,15 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.event_log import EVENTS_PER_RUN, EventLogs, MemoryEventLogs, NumberedEvent, TurnLog
-from chat.event_log_redis import RedisEventLogs, _event, _extend, _packed, _unpacked
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
+from chat.runs.event_log.memory import (
+    EVENTS_PER_RUN,
+    EventLogs,
+    MemoryEventLogs,
+    NumberedEvent,
+    TurnLog,
+)
+from chat.runs.event_log.redis import RedisEventLogs, _event, _extend, _packed, _unpacked
 from tests.redis_server import PROGRAM, RedisServer
 
 pytestmark = pytest.mark.contracts

@@ -11,10 +11,10 @@ from django.test import override_settings
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.exceptions import IsolationError
-from chat.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
-from chat.standalone import StandaloneQuestion, standalone_question
-from chat.thread import Answer, Exchange
-from chat.tracing import Trace
+from chat.thread.messages import Answer, Exchange
+from chat.turn.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
+from chat.turn.trace import Trace
 from tests.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
@@ -46,7 +46,7 @@ class Rewriter:
 
     async def _resolved(self, history: Sequence[Exchange]) -> StandaloneQuestion:
         asked = standalone_question(QUESTION, PREVIOUS)
-        with mock.patch("chat.rewriting.language_model", return_value=self.llm):
+        with mock.patch("chat.turn.rewriting.language_model", return_value=self.llm):
             try:
                 return await resolved_question(
                     asked, self.config, history, PREVIOUS, CONVERSATION, self.answer, self.trace

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from agents.effective import agent_setting
 from agents.models import Agent
-from chat.quality.pairs import check_pairs, read_pairs, summarise
+from chat.staff.quality.pairs import check_pairs, read_pairs, summarise
 from faqs.verifier import ModelVerifier, configured_verifier
 from knowledge.calibrated import load_calibrations
 from knowledge.embeddings.base import embedder

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from chat.quality.evaluation import evaluate, read_questions, summarise
+from chat.staff.quality.evaluation import evaluate, read_questions, summarise
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from chat.retention import conversations_older_than, expired_chats, purge
-from chat.sharing import drop_expired_links
+from chat.archive.retention import conversations_older_than, expired_chats, purge
+from chat.archive.sharing import drop_expired_links
 from knowledge.management.terminal import print_json
 
 

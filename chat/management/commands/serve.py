@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from agents.llm.base import language_model
-from chat.serving import require_port, serve, serve_on
+from chat.server.serving import require_port, serve, serve_on
 from knowledge.embeddings.base import embedder
 
 WITHOUT_REDIS = (

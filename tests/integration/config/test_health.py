@@ -9,7 +9,7 @@ from agents.bridges import in_database
 from agents.exceptions import LLMUnavailableError
 from tests.admin_pages import superuser_client
 from tests.factories import make_library
-from tests.integration.chat.test_turn import FAR, KNOWN, NEAR, ask, scripted
+from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, ask, scripted
 
 BEARER: Any = {"HTTP_AUTHORIZATION": "Bearer collector-secret"}
 

@@ -1,0 +1,153 @@
+"""How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
+
+A bucket holds as many tokens as its limit allows in a minute and is refilled evenly, so a burst up to the limit is
+never refused and the next try is let through as soon as the next token drops (`chat.access.buckets`). With `REDIS_URL` the buckets are in Redis and hold for all processes;
+without it, or while Redis is away, each process has its own, so that a limit is at worst multiplied by the number
+of processes. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+"""
+
+import hashlib
+import ipaddress
+import logging
+import time
+import uuid
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from agents.bridges import in_database
+from agents.models import RuntimeSettings
+from chat.access.buckets import Buckets, Limit, LocalBuckets
+from chat.exceptions import RateLimitedError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _State:
+    """What this process holds: the buckets, and the limits as they were last read."""
+
+    buckets: Buckets
+    limits: RuntimeSettings | None = None
+    read_at: float = 0.0
+
+    @property
+    def is_fresh(self) -> bool:
+        age = time.monotonic() - self.read_at
+        return self.limits is not None and age < settings.RATE_LIMITS_CACHE_SECONDS
+
+    def current(self) -> RuntimeSettings:
+        if self.limits is None or not self.is_fresh:
+            self.limits, self.read_at = RuntimeSettings.load(), time.monotonic()
+        return self.limits
+
+
+def _new_state() -> _State:
+    if not settings.REDIS_URL:
+        return _State(LocalBuckets())
+    # Optional: without Redis its client is not loaded.
+    from chat.access.buckets_redis import RedisBuckets
+
+    return _State(RedisBuckets(settings.REDIS_URL))
+
+
+_state = _new_state()
+
+
+def forget() -> None:
+    """Start with full buckets and read the limits anew; for tests."""
+    global _state
+    _state = _new_state()
+
+
+def limit_asking(person: uuid.UUID | int | None, address: str) -> None:
+    """Count a question of a person (a user, or a visitor) at an address, also one that is answered again.
+
+    Raises `RateLimitedError`. Synchronous.
+    """
+    _limit("ask", person, address)
+
+
+def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
+    """Count a conversation that is opened without a question: as many as there may be questions, and beside them."""
+    _limit("open", person, address)
+
+
+def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
+    if settings.RATE_LIMITS:
+        limits = _state.current()
+        _take(
+            (f"{what}:person:{person}" if person else "", limits.asks_per_minute_user),
+            (f"{what}:address:{address}" if address else "", limits.asks_per_minute_address),
+        )
+
+
+async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> None:
+    """The same on the event loop: at once where nothing is to be waited for, else in a thread."""
+    if not settings.RATE_LIMITS:
+        return
+    if _state.is_fresh and isinstance(_state.buckets, LocalBuckets):
+        limit_asking(person, address)
+    else:
+        await in_database(limit_asking, person, address)
+
+
+def limit_key(key_id: int) -> None:
+    """Count a question of an API key. Raises `RateLimitedError`. Synchronous."""
+    if settings.RATE_LIMITS:
+        _take((f"ask:key:{key_id}", _state.current().asks_per_minute_key))
+
+
+class SignInTry:
+    """A try to sign in, counted when it is made and forgiven when it succeeds: only failures add up."""
+
+    def __init__(self, username: str, address: str) -> None:
+        """Raises `RateLimitedError`."""
+        self._limits: list[Limit] = []
+        if not settings.RATE_LIMITS:
+            return
+        per_minute = _state.current().sign_ins_per_minute
+        # A name is anything that somebody typed, of any length: its digest is not.
+        digest = hashlib.blake2b(username.casefold().encode(), digest_size=16).hexdigest()
+        self._limits = _take(
+            (f"sign-in:name:{digest}", per_minute),
+            (f"sign-in:address:{address}" if address else "", per_minute),
+        )
+
+    def succeeded(self) -> None:
+        if self._limits:
+            _state.buckets.give_back(self._limits)
+
+
+def _take(*limits: Limit) -> list[Limit]:
+    """Take a token of each limit that is one; raises where one has none left."""
+    counted = [(name, per_minute) for name, per_minute in limits if name and per_minute]
+    if counted and (wait := _state.buckets.take(counted)):
+        raise RateLimitedError("rate limited", retry_after=wait)
+    return counted
+
+
+def address_of(request: HttpRequest) -> str:
+    return client_address(request.META.get("REMOTE_ADDR"), request.headers.get("X-Forwarded-For"))
+
+
+def client_address(peer: str | None, forwarded: str | None) -> str:
+    """Who asks, as far as it can be trusted: the peer, or what the outermost of our own proxies saw.
+
+    Each proxy appends the address it was called from, and callers may send the header themselves: only the last
+    `TRUSTED_PROXIES` entries were written by proxies of ours. An IPv6 customer has a whole /64. Empty where unknown.
+    """
+    seen = peer or ""
+    hops = [hop.strip() for hop in (forwarded or "").split(",") if hop.strip()]
+    if settings.TRUSTED_PROXIES and hops:
+        seen = hops[-min(settings.TRUSTED_PROXIES, len(hops))]
+    try:
+        address = ipaddress.ip_address(seen.strip("[]"))
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

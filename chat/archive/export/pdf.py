@@ -1,0 +1,200 @@
+"""A branch as PDF. Apart from `chat.archive.export.documents` because its library and fonts take 45 MB: imported when one is asked for.
+
+The PDF is drawn with the fonts that every reader of PDFs has, whose characters are those of cp1252: French is whole,
+other scripts are not, and the document says so where one was left out. `EXPORT_FONT` names a font file to be embedded
+instead.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+from fpdf import FPDF
+from fpdf.enums import XPos, YPos
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from chat.archive.export.documents import dated, exported_exchanges, no_answer, source_lines
+from chat.models import Conversation
+
+#: What a core font of PDF can show; anything else becomes this.
+_CORE_ENCODING, _UNKNOWN = "cp1252", "?"
+_MARGIN_MM = 18
+_TEXT_POINTS, _SMALL_POINTS = 10.5, 8.5
+_LINE_MM = 5.4
+_INDENT_MM = 6.0
+#: A word longer than this is broken, so that it fits the narrowest line.
+_LONGEST_WORD = 60
+
+
+def as_pdf(conversation: Conversation) -> bytes:
+    page = _Page()
+    page.text(conversation.title, size=16, bold=True)
+    page.text(dated(conversation), size=_SMALL_POINTS, grey=True)
+    for exchange in exported_exchanges(conversation):
+        page.gap()
+        page.text(exchange.question, bold=True)
+        page.gap(0.5)
+        for block in _blocks(exchange.answer or no_answer()):
+            page.block(block)
+        if exchange.answer and not exchange.is_whole:
+            page.text(_("Réponse incomplète."), size=_SMALL_POINTS, grey=True)
+        for line in source_lines(exchange.sources):
+            page.text(line, size=_SMALL_POINTS, grey=True)
+    return page.finished()
+
+
+class _Page:
+    """Text down a page, in the core fonts or in the one that the site names."""
+
+    def __init__(self) -> None:
+        self._pdf = FPDF(format="A4")
+        self._pdf.set_margin(_MARGIN_MM)
+        self._pdf.set_auto_page_break(auto=True, margin=_MARGIN_MM)
+        self._pdf.add_page()
+        self._left_out = False
+        self._family, self._bold = "Helvetica", "B"
+        if settings.EXPORT_FONT:
+            self._family, self._bold = "site", ""
+            self._pdf.add_font("site", fname=settings.EXPORT_FONT)
+        else:
+            self._pdf.core_fonts_encoding = _CORE_ENCODING
+
+    def text(
+        self,
+        text: str,
+        *,
+        size: float = _TEXT_POINTS,
+        bold: bool = False,
+        grey: bool = False,
+        indent: int = 0,
+        is_code: bool = False,
+    ) -> None:
+        own_font = bool(settings.EXPORT_FONT)
+        family = "Courier" if is_code and not own_font else self._family
+        self._pdf.set_font(family, style=self._bold if bold else "", size=size)
+        self._pdf.set_text_color(*((95, 95, 95) if grey else (25, 25, 25)))
+        left = _MARGIN_MM + indent * _INDENT_MM
+        for line in self._lines(self._shown(text), self._pdf.w - _MARGIN_MM - left):
+            self._pdf.set_x(left)
+            self._pdf.cell(
+                w=0,
+                h=_LINE_MM * size / _TEXT_POINTS,
+                text=line,
+                new_x=XPos.LMARGIN,
+                new_y=YPos.NEXT,
+            )
+
+    def _lines(self, text: str, width: float) -> Iterator[str]:
+        """The text broken at blanks to a width in millimetres. Each word is measured once: the library's own breaking
+        measures a line again at each of its blanks, and took four times as long."""
+        usable = width - 2 * self._pdf.c_margin
+        blank = self._pdf.get_string_width(" ")
+        widths: dict[str, float] = {}
+        for paragraph in text.split("\n"):
+            # The blanks before a line of code stay.
+            inner = paragraph.lstrip(" ")
+            indented = "\u00a0" * (len(paragraph) - len(inner)) + inner
+            line, length = "", 0.0
+            for word in indented.split(" "):
+                if word not in widths:
+                    widths[word] = self._pdf.get_string_width(word)
+                if line and length + blank + widths[word] > usable:
+                    yield line
+                    line, length = word, widths[word]
+                else:
+                    line, length = f"{line} {word}" if line else word, length + blank + widths[word]
+            yield line
+
+    def block(self, block: "_Block") -> None:
+        size = _TEXT_POINTS + (2 if block.kind == "heading" else 0)
+        self.text(
+            block.text,
+            size=size,
+            bold=block.kind == "heading",
+            indent=block.depth,
+            is_code=block.kind == "code",
+            grey=block.kind == "quote",
+        )
+        self.gap(0.3)
+
+    def gap(self, lines: float = 1.0) -> None:
+        self._pdf.ln(_LINE_MM * lines)
+
+    def finished(self) -> bytes:
+        if self._left_out:
+            self.gap()
+            note = _("Les caractères que la police du document n’a pas sont remplacés par « ? ».")
+            self.text(note, size=_SMALL_POINTS, grey=True)
+        return bytes(self._pdf.output())
+
+    def _shown(self, text: str) -> str:
+        text = re.sub(rf"(\S{{{_LONGEST_WORD}}})(?=\S)", r"\1 ", text.replace("\t", "    "))
+        text = "".join(c for c in text if c == "\n" or c.isprintable() or c == "\u00a0")
+        if settings.EXPORT_FONT:
+            return text
+        # A narrow no-break space, as French typography has it, is in no core font.
+        text = text.replace("\u202f", "\u00a0").replace("\u2011", "-").replace("−", "-")
+        shown = text.encode(_CORE_ENCODING, "replace").decode(_CORE_ENCODING)
+        self._left_out |= shown != text
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """`kind`: text, heading, code or quote; `depth` counts the lists and quotes around it."""
+
+    kind: str
+    text: str
+    depth: int = 0
+
+
+_MARKDOWN = (
+    MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "reference"])
+)
+
+
+def _blocks(markdown: str) -> Iterator[_Block]:
+    """The blocks of an answer, their text without marks; a row of a table is a line."""
+    depth, quotes, kind, bullet = 0, 0, "text", ""
+    numbers: list[int | None] = []
+    cells: list[str] | None = None
+    for token in _MARKDOWN.parse(markdown):
+        match token.type:
+            case "bullet_list_open" | "ordered_list_open":
+                first = int(token.attrs.get("start") or 1)
+                numbers.append(first if token.type == "ordered_list_open" else None)
+                depth += 1
+            case "bullet_list_close" | "ordered_list_close":
+                numbers.pop()
+                depth -= 1
+            case "list_item_open":
+                number = numbers[-1]
+                bullet = "• " if number is None else f"{number}. "
+                numbers[-1] = None if number is None else number + 1
+            case "blockquote_open" | "blockquote_close":
+                quotes += token.nesting
+            case "heading_open":
+                kind = "heading"
+            case "heading_close":
+                kind = "text"
+            case "tr_open":
+                cells = []
+            case "tr_close":
+                yield _Block("text", "  |  ".join(cells or []), depth + quotes)
+                cells = None
+            case "fence" | "code_block":
+                yield _Block("code", token.content.rstrip("\n"), depth + quotes)
+            case "inline" if cells is not None:
+                cells.append(_plain(token.children or []))
+            case "inline":
+                shown = "quote" if quotes and kind == "text" else kind
+                yield _Block(shown, bullet + _plain(token.children or []), depth + quotes)
+                bullet = ""
+
+
+def _plain(tokens: Iterable[Token]) -> str:
+    shown = {"softbreak": " ", "hardbreak": "\n"}
+    return "".join(shown.get(token.type, token.content) for token in tokens)

@@ -1,0 +1,61 @@
+"""What is forgotten, and when: old conversations, temporary chats past their time, links that expired.
+
+A deletion takes everything along: turns with their traces, messages, tool rounds, verdicts, links, questions kept as
+unanswered, and the mark of who taught an answer. A conversation with a turn that runs is left for the next time.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from agents.transactions import short_write
+from chat.archive.sharing import drop_expired_links
+from chat.models import Conversation, Turn, TurnStatus
+
+#: Conversations deleted in one transaction.
+BATCH = 50
+
+
+def conversations_older_than(days: int) -> QuerySet[Conversation]:
+    """Those whose last message is older, temporary ones included."""
+    limit = timezone.now() - timedelta(days=days)
+    return _not_running(Conversation.objects.filter(updated_at__lt=limit))
+
+
+def expired_chats() -> QuerySet[Conversation]:
+    """Temporary chats past `TEMPORARY_CHAT_HOURS`."""
+    limit = timezone.now() - timedelta(hours=settings.TEMPORARY_CHAT_HOURS)
+    return _not_running(Conversation.objects.filter(is_temporary=True, updated_at__lt=limit))
+
+
+def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
+    running = Turn.objects.filter(
+        conversation=OuterRef("pk"),
+        status=TurnStatus.RUNNING,
+        lease_expires_at__gt=timezone.now(),
+    )
+    return conversations.filter(~Exists(running))
+
+
+def purge(conversations: QuerySet[Conversation]) -> Iterator[int]:
+    """Delete these conversations for good, in batches; yields how many went with each. Killed, it goes on next time."""
+    while True:
+        batch = list(conversations.order_by("updated_at").values_list("pk", flat=True)[:BATCH])
+        if not batch:
+            return
+        with short_write():
+            # Asked again: one that got a question meanwhile is kept.
+            _rows, by_model = conversations.filter(pk__in=batch).delete()
+        gone = by_model.get("chat.Conversation", 0)
+        if not gone:
+            return
+        yield gone
+
+
+def forget_expired() -> int:
+    """What a worker does every few seconds: temporary chats and links past their time; ends early when idle."""
+    drop_expired_links()
+    return sum(purge(expired_chats()))

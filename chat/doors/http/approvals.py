@@ -1,0 +1,109 @@
+"""The HTTP door to a person's approval of tools: which calls of a turn wait, and the decision on one.
+
+What a page sends over its socket (`approve`, `deny`), any other client of the API posts here. The same decision again
+changes nothing; another decision on a call that was decided is refused. After the last one the turn goes on, and its
+events are followed where those of every turn are (`/api/rag/turns/{id}/events`).
+"""
+
+import uuid
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.utils import translation
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.exceptions import ApplicationError
+from chat.access.permissions import owned_turn
+from chat.doors.http.api import error_response
+from chat.doors.http.serializers import ErrorSerializer, StrictSerializer
+from chat.exceptions import ApprovalOverError
+from chat.models import Approval, Turn, TurnStatus
+from chat.runs.runner import runner
+from chat.thread.blocks import MAX_CALL_ID
+from chat.thread.rounds import approvals_of
+
+
+class DecisionSerializer(StrictSerializer):
+    toolCallId = serializers.CharField(max_length=MAX_CALL_ID, trim_whitespace=False)
+    approved = serializers.BooleanField()
+
+
+class ApprovalSerializer(serializers.Serializer[Any]):
+    toolCallId = serializers.CharField()
+    toolName = serializers.CharField()
+    arguments = serializers.CharField(help_text="A JSON object, as text: it is what is approved.")
+    approval = serializers.ChoiceField(choices=Approval.values)
+
+
+class TurnApprovalsSerializer(serializers.Serializer[Any]):
+    turnId = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=TurnStatus.values)
+    approvals = ApprovalSerializer(many=True)
+
+
+class ApprovalsView(APIView):
+    """For whoever owns the turn's conversation, and nobody else."""
+
+    permission_classes = [AllowAny]
+
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, ApprovalOverError):
+            body = {"code": exc.code, "message": str(exc.public_message)}
+            return Response(body, status=409)
+        if isinstance(exc, ApplicationError):
+            return error_response(exc)
+        return super().handle_exception(exc)
+
+    @extend_schema(
+        operation_id="turn_approvals",
+        responses={200: TurnApprovalsSerializer, 404: ErrorSerializer},
+    )
+    def get(self, request: Request, turn_id: uuid.UUID) -> Response:
+        """The calls of a turn that ask for approval, waiting or decided."""
+        return _body(owned_turn(request.user, request.session, turn_id))
+
+    @extend_schema(
+        operation_id="turn_approvals_decide",
+        request=DecisionSerializer,
+        responses={200: TurnApprovalsSerializer, 403: ErrorSerializer, 404: ErrorSerializer}
+        | {409: ErrorSerializer},
+    )
+    def post(self, request: Request, turn_id: uuid.UUID) -> Response:
+        """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
+        turn = owned_turn(request.user, request.session, turn_id)
+        form = DecisionSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        call_id, is_approved = form.validated_data["toolCallId"], form.validated_data["approved"]
+        try:
+            async_to_sync(runner.decide)(
+                turn,
+                tool_call_id=call_id,
+                is_approved=is_approved,
+                language=translation.get_language() or settings.LANGUAGE_CODE,
+            )
+        except ApprovalOverError:
+            decided = {call.call.id: call.approval for call in approvals_of(turn.pk)}
+            if decided.get(call_id) != (Approval.APPROVED if is_approved else Approval.DENIED):
+                raise
+        turn.refresh_from_db()
+        return _body(turn)
+
+
+def _body(turn: Turn) -> Response:
+    approvals = [
+        {
+            "toolCallId": asked.call.id,
+            "toolName": asked.call.name,
+            "arguments": asked.call.arguments,
+            "approval": asked.approval,
+        }
+        for asked in approvals_of(turn.pk)
+    ]
+    body = {"turnId": turn.pk, "status": turn.status, "approvals": approvals}
+    return Response(TurnApprovalsSerializer(body).data)

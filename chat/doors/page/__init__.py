@@ -1,0 +1,1 @@
+"""The chat page: one template, and every word that its script writes."""

@@ -1,0 +1,165 @@
+"""The WebSocket edge: frames in, a turn's events out.
+
+A frame never waits for a turn: `ask` starts it and returns, and a task of the socket follows its events. A lost
+socket ends that task, not the turn.
+"""
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils import translation
+
+from agents.bridges import in_database
+from agents.exceptions import ApplicationError
+from chat.access.permissions import HeldRights, session_conversation, session_turn
+from chat.access.rate_limits import client_address, limit_asking_here
+from chat.exceptions import RateLimitedError, TurnNotFoundError
+from chat.metrics import SOCKETS
+from chat.models import Conversation, Turn
+from chat.protocol import (
+    AskFrame,
+    DecisionFrame,
+    Failure,
+    ResumeFrame,
+    RetryFrame,
+    StopFrame,
+    parse_frame,
+    websocket_frame,
+)
+from chat.runs.runner import runner
+
+logger = logging.getLogger(__name__)
+
+#: Close code of a conversation that is absent, or not this reader's (any more).
+CLOSE_NOT_FOUND = 4404
+
+
+class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
+    """One socket on one conversation."""
+
+    conversation: Conversation
+    _following: asyncio.Task[None] | None = None
+    _is_admitted = False
+
+    async def __call__(self, *connection: Any) -> None:
+        """However it ends: `disconnect` is not called where something else failed."""
+        SOCKETS.inc()
+        try:
+            await super().__call__(*connection)
+        finally:
+            SOCKETS.dec()
+            self._unfollow()
+
+    async def connect(self) -> None:
+        self._address = _address_of(self.scope)
+        self._language = self.scope.get("language") or translation.get_language()
+        conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
+        try:
+            await in_database(self._load, conversation_id)
+        except ApplicationError:
+            await self.accept()
+            await self.close(code=CLOSE_NOT_FOUND)
+            return
+        self._rights = HeldRights(lambda: self._load(conversation_id))
+        self._is_admitted = True
+        await self.accept()
+
+    def _load(self, conversation_id: uuid.UUID) -> None:
+        """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
+        self.conversation = session_conversation(self.scope["session"], conversation_id)
+
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
+    ) -> None:
+        if not self._is_admitted:
+            return
+        with translation.override(self._language):
+            try:
+                await self._handle(text_data or "")
+            except ApplicationError as error:
+                await self.send(websocket_frame(0, Failure.of(error)))
+
+    async def _handle(self, text: str) -> None:
+        match parse_frame(text):
+            case AskFrame(message, client_message_id, replaces):
+                await self._rights.check_again()
+                await self._limit(client_message_id)
+                turn_id = await runner.start(
+                    self.conversation,
+                    question=message,
+                    client_message_id=client_message_id,
+                    language=self._language,
+                    replaces=replaces,
+                )
+                self._follow(turn_id, after=0)
+            case StopFrame():
+                await self._rights.check_again()
+                await runner.stop_anywhere(self.conversation.pk)
+            case ResumeFrame(turn_id, last_event_id):
+                await self._turn(turn_id)
+                self._follow(turn_id, after=last_event_id)
+            case RetryFrame(turn_id):
+                turn = await self._turn(turn_id)
+                await self._limit()
+                await runner.retry(turn, language=self._language)
+                self._follow(turn_id, after=0)
+            case DecisionFrame(turn_id, tool_call_id, is_approved):
+                turn = await self._turn(turn_id)
+                if await runner.decide(
+                    turn,
+                    tool_call_id=tool_call_id,
+                    is_approved=is_approved,
+                    language=self._language,
+                ):
+                    self._follow(turn_id, after=0)
+
+    async def _turn(self, turn_id: uuid.UUID) -> Turn:
+        """A turn of this socket's conversation, whose rights are looked at again while it is followed."""
+        turn = await in_database(session_turn, self.scope["session"], turn_id)
+        if turn.conversation_id != self.conversation.pk:
+            raise TurnNotFoundError(f"{turn_id} is a turn of another conversation")
+        return turn
+
+    async def _limit(self, client_message_id: str = "") -> None:
+        """Raises `RateLimitedError`, unless it is a message that has its turn already and comes again."""
+        person = self.conversation.user_id or self.conversation.visitor
+        try:
+            await limit_asking_here(person, self._address)
+        except RateLimitedError:
+            sent = Turn.objects.filter(
+                conversation=self.conversation.pk, client_message_id=client_message_id
+            )
+            if not client_message_id or not await in_database(sent.exists):
+                raise
+
+    def _follow(self, turn_id: uuid.UUID, *, after: int) -> None:
+        self._unfollow()
+        self._following = asyncio.create_task(self._relay(turn_id, after))
+
+    def _unfollow(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+
+    async def _relay(self, turn_id: uuid.UUID, after: int) -> None:
+        try:
+            async for event_id, event in runner.follow(turn_id, after):
+                await self._rights.check_again()
+                await self.send(websocket_frame(event_id, event))
+        except ApplicationError:
+            await self.close(code=CLOSE_NOT_FOUND)
+        except OSError:
+            # The reader went away while it was told something; the turn goes on, and so does the next reader.
+            logger.debug("reader went away round_id=%s", turn_id)
+        except Exception:  # the edge of a socket: nothing awaits this task
+            logger.exception("relay failed round_id=%s", turn_id)
+            await self.close(code=1011)
+
+
+def _address_of(scope: dict[str, Any]) -> str:
+    # A proxy may add a line of its own below those that it was sent.
+    lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    forwarded = b",".join(lines).decode("latin-1")
+    return client_address((scope.get("client") or ("",))[0], forwarded)

@@ -1,0 +1,106 @@
+"""One turn from the terminal, as the JSON object that `ask` prints and that is a row of `evaluate`."""
+
+import asyncio
+import uuid
+from typing import Any
+
+from django.conf import settings
+
+from agents.llm.base import language_model
+from agents.models import Deployment
+from chat.exceptions import ConversationNotFoundError
+from chat.models import Conversation
+from chat.protocol import Event, valid_question
+from chat.runs.afterwards import settle, write_summary
+from chat.runs.titles import write_title
+from chat.thread.messages import claim_turn
+from chat.turn.path import TurnRequest, TurnResult, run_turn
+
+
+def ask(
+    deployment: Deployment,
+    question: str,
+    *,
+    conversation_id: uuid.UUID | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Answer one question; raises the turn's error where it failed. A dry run stores nothing."""
+    request = _request(deployment, valid_question(question), conversation_id, dry_run)
+    result = asyncio.run(_run(request))
+    if result.error is not None:
+        raise result.error
+    return answer_row(request, result)
+
+
+async def _run(request: TurnRequest) -> TurnResult:
+    try:
+        result = await run_turn(request, _ignore)
+        await settle(request, result)
+        await write_title(request, result)
+        await write_summary(request, result)
+        return result
+    finally:
+        if (model := language_model()) is not None:
+            await model.aclose()
+
+
+def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:
+    answer = result.answer
+    return {
+        "question": request.question,
+        "answer": answer.text,
+        "answer_source": str(answer.source),
+        "model": answer.model,
+        "score": answer.score,
+        "best_score": answer.best_score,
+        "sources": answer.sources,
+        "llm_calls": answer.llm_calls,
+        "rounds": answer.rounds,
+        "efficiency": answer.efficiency,
+        "trace": result.trace.lines,
+        "conversation_id": str(request.conversation_id) if request.conversation_id else None,
+        "turn_id": str(request.turn_id) if request.turn_id else None,
+    }
+
+
+def _request(
+    deployment: Deployment, question: str, conversation_id: uuid.UUID | None, dry_run: bool
+) -> TurnRequest:
+    found = None
+    if conversation_id is not None:
+        found = Conversation.objects.filter(pk=conversation_id, deployment=deployment).first()
+        if found is None:
+            raise ConversationNotFoundError(
+                f"{deployment.slug} has no conversation {conversation_id}."
+            )
+    if dry_run:
+        return TurnRequest(
+            deployment_id=deployment.pk,
+            question=question,
+            language=settings.LANGUAGE_CODE,
+            conversation_id=conversation_id,
+            phase=found.phase if found else "",
+            project=found.project if found else "",
+        )
+    conversation = found or Conversation.objects.create(deployment=deployment)
+    claimed = claim_turn(
+        conversation_id=conversation.pk,
+        client_message_id=str(uuid.uuid4()),
+        question=question,
+        lease_seconds=settings.TURN_TIMEOUT_SECONDS + settings.TURN_LEASE_SECONDS,
+    )
+    return TurnRequest(
+        deployment_id=deployment.pk,
+        question=question,
+        language=settings.LANGUAGE_CODE,
+        turn_id=claimed.turn_id,
+        conversation_id=conversation.pk,
+        user_id=conversation.user_id,
+        phase=conversation.phase,
+        project=conversation.project,
+        is_first=claimed.is_first,
+    )
+
+
+async def _ignore(event: Event) -> None:
+    """Nobody follows a turn from the terminal."""

@@ -1,0 +1,283 @@
+"""Event logs that other web processes can follow: a Redis stream for each run of a turn.
+
+The process that runs a turn follows its own memory; one task of it copies what is new to Redis, the events of all its
+turns in one round trip, every `EVENT_LOG_FLUSH_SECONDS`. So a token waits for nobody, and Redis that dies, hangs or
+restarts ends no turn: the copy is made anew from memory when Redis is back. Another process reads the streams of all
+turns that it follows in one round trip as well, and has each in memory once, however many readers it has.
+
+An entry holds the events up to its id (`<event id>-0`): a text for a `Delta`, `[name, fields]` for the others. Streams are
+bounded in length and die by themselves.
+"""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+import redis
+import redis.asyncio
+from django.conf import settings
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
+from chat.runs.event_log.memory import EVENTS_PER_RUN, EventLogs, PartialAnswer, TurnLog
+
+logger = logging.getLogger(__name__)
+
+#: Counts the stops that were asked for; who runs turns looks for its own when it has changed.
+STOPS = "repondant:stops"
+_EVENTS = b"events"
+#: What a broken connection raises, besides what Redis answers.
+_TROUBLE = (redis.RedisError, OSError, TimeoutError)
+
+
+class RedisEventLogs(EventLogs):
+    def __init__(self, *, url: str) -> None:
+        super().__init__()
+        self._url = url
+        self._async_client: Any = None
+        self._client: Any = None
+        self._copies: dict[uuid.UUID, _Copy] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._last_stop: bytes | None = None
+        self._followed: WeakValueDictionary[tuple[uuid.UUID, int], TurnLog] = WeakValueDictionary()
+        self._reading: asyncio.Task[None] | None = None
+
+    # Turns of this process
+
+    def open(self, turn_id: uuid.UUID, *, run: int = 0) -> TurnLog:
+        log = super().open(turn_id, run=run)
+        self._copies[turn_id] = _Copy(_key(turn_id, run), log)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(), name="event-log-writer")
+        return log
+
+    async def _write(self) -> None:
+        """Copy what is new until no turn runs; while Redis is away, try again at growing intervals."""
+        pause = flush = settings.EVENT_LOG_FLUSH_SECONDS
+        while self._copies:
+            await asyncio.sleep(pause)
+            try:
+                await self._flush()
+            except _TROUBLE as error:
+                if pause == flush:
+                    logger.warning(
+                        "Redis does not take the event log (%s): readers of this process go on from memory, readers of "
+                        "others get each answer once it is stored.",
+                        error,
+                    )
+                pause = min(pause * 2, settings.EVENT_LOG_RETRY_CEILING_SECONDS)
+                for turn_id, copy in list(self._copies.items()):
+                    copy.begin_again()
+                    # An ended turn is in the database; there is nothing to wait for.
+                    if copy.log.is_complete:
+                        del self._copies[turn_id]
+            else:
+                if pause != flush:
+                    logger.warning("Redis takes the event log again.")
+                pause = flush
+
+    async def _flush(self) -> None:
+        for turn_id, copy in list(self._copies.items()):
+            # Its readers were sent elsewhere, and it may never get an end.
+            if copy.log.is_lost:
+                self._done_with(turn_id, copy)
+        written = []
+        async with self._connection().pipeline(transaction=False) as pipeline:
+            for turn_id, copy in self._copies.items():
+                if copy.position == len(copy.log.events):
+                    continue
+                copy.add_to(pipeline)
+                written.append((turn_id, copy, len(copy.log.events)))
+            pipeline.get(STOPS)
+            *_answers, stop = await pipeline.execute()
+        for turn_id, copy, position in written:
+            copy.position = position
+            if copy.log.is_complete and position == len(copy.log.events):
+                self._done_with(turn_id, copy)
+        if stop != self._last_stop:
+            self._last_stop = stop
+            self._strike()
+
+    def _done_with(self, turn_id: uuid.UUID, copy: "_Copy") -> None:
+        if self._copies.get(turn_id) is copy:
+            del self._copies[turn_id]
+
+    # Turns of other processes
+
+    def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
+        log = self._followed.get((turn_id, run))
+        if log is None or log.is_lost:
+            log = self._followed[turn_id, run] = TurnLog(run)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(), name="event-log-reader")
+        return log
+
+    async def _read(self) -> None:
+        """Fill the logs that somebody follows; while Redis is away, they wait for it or for the turn's rows."""
+        pause = flush = settings.EVENT_LOG_FLUSH_SECONDS
+        while followed := {key: log for key, log in self._followed.items() if not _is_over(log)}:
+            try:
+                await self._fill(followed)
+            except _TROUBLE as error:
+                if pause == flush:
+                    logger.warning("The event log cannot be read from Redis: %s", error)
+                pause = min(pause * 2, settings.EVENT_LOG_RETRY_CEILING_SECONDS)
+            else:
+                pause = flush
+            # A log that nobody holds any more goes by itself.
+            del followed
+            await asyncio.sleep(pause)
+
+    async def _fill(self, followed: Mapping[tuple[uuid.UUID, int], TurnLog]) -> None:
+        by_key = {_key(*of).encode(): log for of, log in followed.items()}
+        seen: dict[Any, Any] = {
+            key: f"{log.run * EVENTS_PER_RUN + len(log.events)}-0" for key, log in by_key.items()
+        }
+        for key, entries in await self._connection().xread(seen) or ():
+            _extend(by_key[key], entries)
+
+    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
+        log = TurnLog(run)
+        try:
+            _extend(log, await self._connection().xrange(_key(turn_id, run)))
+        except _TROUBLE as error:
+            logger.warning("The event log cannot be read from Redis: %s", error)
+        return log if log.is_complete and not log.is_lost else None
+
+    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
+        if self._client is None:
+            self._client = redis.Redis.from_url(
+                self._url, retry=Retry(NoBackoff(), 0), **_options()
+            )
+        log = TurnLog(run)
+        try:
+            _extend(log, self._client.xrange(_key(turn_id, run)))
+        except _TROUBLE as error:
+            logger.warning("The text of turn %s cannot be read from Redis: %s", turn_id, error)
+        return PartialAnswer.of(log.events) if log.events else None
+
+    # Stops, and the end
+
+    async def ring(self) -> None:
+        await super().ring()
+        try:
+            async with self._connection().pipeline(transaction=False) as pipeline:
+                pipeline.incr(STOPS)
+                pipeline.expire(STOPS, settings.EVENT_LOG_TTL_SECONDS)
+                await pipeline.execute()
+        except _TROUBLE as error:
+            logger.warning(
+                "Redis does not pass on that an answer is to be stopped (%s): it is seen in the database within %g s.",
+                error,
+                settings.TURN_STOP_SECONDS,
+            )
+
+    async def aclose(self) -> None:
+        if self._writing is not None and not self._writing.done():
+            await asyncio.wait([self._writing], timeout=settings.EVENT_LOG_TIMEOUT_SECONDS)
+            self._writing.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._async_client is not None:
+            await self._async_client.aclose()
+            self._async_client = None
+
+    def _connection(self) -> Any:
+        """The client, whose own types do not tell which of its answers this protocol gives."""
+        if self._async_client is None:
+            self._async_client = redis.asyncio.Redis.from_url(
+                self._url, retry=AsyncRetry(NoBackoff(), 0), **_options()
+            )
+        return self._async_client
+
+
+class _Copy:
+    """How far the copy of one log has come."""
+
+    def __init__(self, key: str, log: TurnLog) -> None:
+        self.key = key
+        self.log = log
+        self.position = 0
+
+    def begin_again(self) -> None:
+        """What Redis has is unknown: the next write replaces it."""
+        self.position = 0
+
+    def add_to(self, pipeline: Any) -> None:
+        """One entry with all that is new; the first replaces whatever is there."""
+        if self.position == 0:
+            pipeline.delete(self.key)
+        events = self.log.events[self.position :]
+        number = self.log.run * EVENTS_PER_RUN + self.position + len(events)
+        pipeline.xadd(
+            self.key,
+            {_EVENTS: _packed(events)},
+            id=f"{number}-0",
+            maxlen=settings.EVENT_LOG_MAX_ENTRIES,
+            approximate=True,
+        )
+        # A log without an end is what is left of an answer whose process died.
+        is_complete = self.log.is_complete
+        seconds = (
+            settings.TURN_LOG_RETENTION_SECONDS if is_complete else settings.EVENT_LOG_TTL_SECONDS
+        )
+        pipeline.pexpire(self.key, max(1, int(1000 * seconds)))
+
+
+def _key(turn_id: uuid.UUID, run: int) -> str:
+    return f"repondant:turn:{turn_id}:{run}"
+
+
+def _options() -> dict[str, Any]:
+    seconds: float = settings.EVENT_LOG_TIMEOUT_SECONDS
+    return {"socket_timeout": seconds, "socket_connect_timeout": seconds, "protocol": 2}
+
+
+def _is_over(log: TurnLog) -> bool:
+    return log.is_complete or log.is_lost
+
+
+def _extend(log: TurnLog, entries: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> None:
+    """Add what is new in these entries; a log in which something is missing is lost."""
+    for entry_id, fields in entries:
+        events = _unpacked(fields[_EVENTS])
+        last = int(entry_id.partition(b"-")[0]) - log.run * EVENTS_PER_RUN
+        known = len(log.events) - (last - len(events))
+        if known < 0:
+            log.lose()
+            return
+        for event in events[known:]:
+            log.append(event)
+
+
+def _packed(events: Iterable[Event]) -> str:
+    packed = [
+        event.text
+        if isinstance(event, Delta)
+        else [event.name, {name: getattr(event, name) for name in event.__slots__}]
+        for event in events
+    ]
+    return json.dumps(packed, ensure_ascii=False, default=str)
+
+
+def _unpacked(text: bytes) -> list[Event]:
+    return [
+        Delta(packed) if isinstance(packed, str) else _event(*packed) for packed in json.loads(text)
+    ]
+
+
+def _event(name: str, fields: dict[str, Any]) -> Event:
+    if name == Meta.name:
+        for field in ("turn_id", "conversation_id"):
+            fields[field] = uuid.UUID(fields[field])
+        return Meta(**fields)
+    kinds: dict[str, type[Sources | Tool | Done | Failure]] = {
+        kind.name: kind for kind in (Sources, Tool, Done, Failure)
+    }
+    return kinds[name](**fields)

@@ -1,0 +1,212 @@
+"""The web server and its worker, as one command.
+
+uvicorn runs in this process, or in several children where `processes` says so; a Celery worker runs as a child. Children
+are started again when they die, are stopped with the server, and stop by themselves when the server was killed. Turns are
+drained before the sockets close, so that each keeps its partial text.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from prometheus_client.multiprocess import mark_process_dead
+
+from agents.llm.base import language_model
+from chat.runs.runner import runner
+from chat.server.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
+
+#: What a web process may take to end beyond the times that it is given for its answers and its connections.
+STOP_MARGIN_SECONDS = 5.0
+#: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying, makes
+#: every database step wait; benchmarks/streaming gained about 5 % at 1 ms, and nothing below.
+SWITCH_INTERVAL_SECONDS = 0.001
+#: Connections that wait for a web process which is busy or being started again; what uvicorn takes by default.
+LISTEN_BACKLOG = 2048
+#: Elsewhere than on Linux, sockets of one port do not share its connections.
+_SPREADS = sys.platform == "linux"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
+
+
+class _Server(uvicorn.Server):
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="step")
+        asyncio.get_running_loop().set_default_executor(threads)
+        reaping = asyncio.create_task(runner.reap(), name="turn-reaper")
+        try:
+            await super().serve(sockets)
+        finally:
+            reaping.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # New connections go to another process, or wait for the next one; those that are open see their answers end.
+        for server in self.servers:
+            server.close()
+        await runner.drain(settings.TURN_DRAIN_SECONDS)
+        await super().shutdown(sockets)
+        if (model := language_model()) is not None:
+            await model.aclose()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            runner.hurry()
+        super().handle_exit(sig, frame)
+
+
+def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True) -> None:
+    """Serve until a signal."""
+    _exit_on_signals()
+    with _worker() if with_worker else nullcontext():
+        if processes > 1:
+            _serve_by_children(host, port, processes)
+        else:
+            _serve_here(uvicorn.Config(**_configuration(), host=host, port=port))
+
+
+def serve_on(descriptor: int) -> None:
+    """Serve, as one of several processes, what comes in at a listening socket of the parent."""
+    end_with_the_parent(_stop_seconds())
+    _exit_on_signals()
+    with socket.socket(fileno=descriptor) as listening:
+        _serve_here(uvicorn.Config(**_configuration()), listening)
+
+
+def _serve_here(config: uvicorn.Config, *sockets: socket.socket) -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    _Server(config).run(sockets=list(sockets) or None)
+
+
+def _serve_by_children(host: str, port: int, processes: int) -> None:
+    """Web processes with a listening socket each, among which the kernel spreads the connections.
+
+    The sockets stay open here: what arrives while a process is started again waits for the next.
+    """
+    figures = _figures_folder(port)
+    with ExitStack() as opened:
+        sockets = [
+            opened.enter_context(_listening(host, port))
+            for _ in range(processes if _SPREADS else 1)
+        ]
+        children = [
+            Child(
+                f"web process {number + 1}",
+                [*_MANAGE, "serve", "--listen-fd", str(descriptor)],
+                pass_fds=[descriptor],
+                environment={"PROMETHEUS_MULTIPROC_DIR": str(figures)},
+                on_end=partial(mark_process_dead, path=str(figures)),
+            )
+            for number in range(processes)
+            for descriptor in [sockets[number % len(sockets)].fileno()]
+        ]
+        try:
+            for child in children:
+                child.start()
+            while True:
+                signal.pause()
+        finally:
+            _stop(children, opened)
+
+
+def _figures_folder(port: int) -> Path:
+    """Where the processes of this port write what they count; without what an earlier server left."""
+    folder: Path = settings.DATA_DIR / "metrics" / str(port)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _stop(children: Sequence[Child], opened: ExitStack) -> None:
+    """End them all, and refuse what comes; a second signal to this process reaches them, too."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for child in children:
+            child.terminate()
+
+    for number in _SIGNALS:
+        signal.signal(number, pass_on)
+    pass_on(signal.SIGTERM, None)
+    opened.close()
+    limit = time.monotonic() + _stop_seconds()
+    for child in children:
+        child.wait(limit - time.monotonic())
+
+
+def _stop_seconds() -> float:
+    given: float = settings.TURN_DRAIN_SECONDS + settings.GRACEFUL_SHUTDOWN_SECONDS
+    return given + STOP_MARGIN_SECONDS
+
+
+@contextmanager
+def _worker() -> Iterator[None]:
+    worker = Child(
+        "worker",
+        [
+            *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
+            *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
+            *("--without-gossip", "--without-mingle"),
+            *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
+        ],
+    )
+    try:
+        worker.start()
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(WORKER_STOP_SECONDS)
+
+
+def _configuration() -> dict[str, Any]:
+    return {
+        "app": "config.asgi:application",
+        "lifespan": "off",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
+        "ws_max_size": 64 * settings.MAX_FRAME_BYTES,
+        "timeout_graceful_shutdown": settings.GRACEFUL_SHUTDOWN_SECONDS,
+    }
+
+
+def require_port(host: str, port: int) -> None:
+    """Raises `OSError` where another server has it, also one that would share it."""
+    with _socket(host) as probe:
+        probe.bind((host, port))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listening = _socket(host)
+    if _SPREADS:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listening.bind((host, port))
+    listening.listen(LISTEN_BACKLOG)
+    return listening
+
+
+def _socket(host: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return made
+
+
+def _exit_on_signals() -> None:
+    """uvicorn raises the signal again after its shutdown; this handler turns it into a clean exit."""
+    for number in _SIGNALS:
+        signal.signal(number, _exit)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)

@@ -1,0 +1,1 @@
+"""The admin of conversations and turns, keys and tokens, and its further pages."""

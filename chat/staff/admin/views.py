@@ -1,0 +1,163 @@
+"""Pages of the admin around conversations: a message becomes a validated answer, a group of questions is asked again.
+
+Both show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
+"""
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from agents.admin_base import admin_url
+from agents.exceptions import ApplicationError
+from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
+from chat.staff.admin.forms import RefusalsForm, ReplayForm, ValidateAnswerForm
+from chat.staff.quality.replay import replay
+from chat.staff.refusals import recent_refusals
+from faqs.learning import learn_from_message, without_citations
+from faqs.models import LearnedResponse, QuestionGroup
+from faqs.unanswered import group_texts, mark_answered
+
+
+@require_http_methods(["GET"])
+def refusals(request: HttpRequest) -> HttpResponse:
+    """The stored answers that came near and were not given, each with its reason."""
+    _require(request, "chat.view_turn")
+    form = RefusalsForm(request.GET or None)
+    wanted = form.cleaned_data if form.is_valid() else {}
+    found = recent_refusals(text=wanted.get("text", ""), step=wanted.get("step", ""))
+    return TemplateResponse(
+        request,
+        "admin/chat/turn/refusals.html",
+        {
+            **admin.site.each_context(request),
+            "opts": Turn._meta,
+            "title": _("Réponses refusées"),
+            "form": form,
+            "limit": settings.REFUSALS_MAX_TURNS,
+            "refusals": [(each, admin_url(Turn, "change", each.turn_id)) for each in found],
+        },
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
+    """Show the exchange, let staff correct the answer, and keep it as a validated answer of the agent."""
+    _require(request, "chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
+    turn = get_object_or_404(
+        Turn.objects.select_related("conversation__deployment__agent"), pk=turn_id
+    )
+    if turn.conversation.is_temporary:
+        # Its reader was told so (`chat.doors.page.strings`).
+        messages.error(request, _("Rien d’une conversation temporaire n’est réutilisé."))
+        return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
+    exchange = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
+    messages_by_role = {message.role: message for message in exchange}
+    asked, answered = messages_by_role.get(Role.USER), messages_by_role.get(Role.ASSISTANT)
+    if turn.status != TurnStatus.DONE or answered is None or not answered.content:
+        messages.error(request, _("Cet échange n’a pas de réponse à valider."))
+        return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
+    agent = turn.conversation.deployment.agent
+    known = LearnedResponse.objects.filter(agent=agent, source_message=turn.pk).first()
+    form = ValidateAnswerForm(
+        request.POST or None,
+        agent=agent,
+        learned_id=known.pk if known else None,
+        initial={
+            "question": known.question if known else (asked.content if asked else ""),
+            "answer": known.answer if known else _first_text(turn, answered),
+        },
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            response = learn_from_message(
+                agent=agent,
+                message_uuid=turn.pk,
+                question=form.cleaned_data["question"],
+                answer=answered.content,
+                corrected_answer=form.cleaned_data["answer"],
+                owner=request.user if request.user.is_authenticated else None,
+            )
+        except ApplicationError as error:
+            form.add_error(None, str(error.public_message))
+        else:
+            messages.success(
+                request, _("La réponse est validée ; elle sera servie une fois indexée.")
+            )
+            return HttpResponseRedirect(_answer_or_turn_url(request, response, turn))
+    return _page(
+        request,
+        "admin/chat/turn/learn.html",
+        model=Turn,
+        title=_("Valider en FAQ"),
+        form=form,
+        turn=turn,
+        agent=agent,
+        known=known,
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Ask the questions of a group again, on POST, and show which are answered now."""
+    _require(request, "chat.view_turn", "faqs.view_questiongroup")
+    group = get_object_or_404(
+        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
+    )
+    questions = group_texts(group, settings.UNANSWERED_REPLAY_QUESTIONS)
+    form = ReplayForm(request.POST or None, agent=group.agent)
+    replayed = None
+    if request.method == "POST" and form.is_valid():
+        replayed = replay(form.cleaned_data["deployment"], questions)
+        if all(row.is_answered for row in replayed) and request.user.has_perm(
+            "faqs.change_questiongroup"
+        ):
+            mark_answered(group)
+    return _page(
+        request,
+        "admin/chat/turn/replay.html",
+        model=QuestionGroup,
+        title=_("Rejouer les questions"),
+        form=form,
+        group=group,
+        questions=questions,
+        replayed=replayed,
+        answered=sum(row.is_answered for row in replayed or ()),
+        group_url=admin_url(QuestionGroup, "change", group.pk),
+    )
+
+
+def _first_text(turn: Turn, answered: Message) -> str:
+    """What staff start from: the answer, or the first passage where passages were only quoted."""
+    quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
+    text = str(quoted[0].get("text") or "") if quoted else ""
+    return text or without_citations(answered.content)
+
+
+def _answer_or_turn_url(request: HttpRequest, response: LearnedResponse, turn: Turn) -> str:
+    if request.user.has_perm("faqs.view_learnedresponse"):
+        return admin_url(LearnedResponse, "change", response.pk)
+    return admin_url(Turn, "change", turn.pk)
+
+
+def _require(request: HttpRequest, *permissions: str) -> None:
+    if not request.user.has_perms(permissions):
+        raise PermissionDenied
+
+
+def _page(
+    request: HttpRequest, template: str, *, model: type[Model], **context: Any
+) -> TemplateResponse:
+    return TemplateResponse(
+        request,
+        template,
+        {**admin.site.each_context(request), "opts": model._meta, **context},
+    )

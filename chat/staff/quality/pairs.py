@@ -1,0 +1,265 @@
+"""Labelled pairs of questions through the code that serves: `check_pairs`, and thresholds drawn from them.
+
+A pair says: an answer is stored for `a`, and `b` is asked. `context_a` and `context_b` are the exchange before; a side
+that leans on it does not stand alone, so that nothing is stored for it, or served to it. Decisions are those of
+`faqs.serving.would_serve`; this module holds no rule of its own.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from agents.exceptions import ApplicationError
+from chat.turn.follow_ups import StandaloneQuestion, standalone_question
+from faqs.serving import QuestionVerifier, Serving, would_serve
+from knowledge.calibration import Calibrated, Rate
+from knowledge.embeddings.base import Embedder, Purpose
+from knowledge.models import PairVerdict
+
+#: A threshold may give up this share of the most hits that the budget allows, and is as high as that permits.
+_KEPT_HITS = 0.98
+_STEPS = tuple(round(step / 100, 2) for step in range(100))
+_BATCH = 64
+
+
+class InvalidPairsError(ApplicationError):
+    """A file of pairs that cannot be read; the detail names the line."""
+
+    code = "invalid_pairs"
+    default_message = _("Le fichier de paires n’est pas lisible.")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    a: str
+    b: str
+    same_answer: bool | None
+    category: str
+    context_a: str = ""
+    context_b: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPair:
+    pair: Pair
+    serving: Serving
+
+    def as_json(self) -> dict[str, Any]:
+        pair = self.pair
+        return {
+            "a": pair.a,
+            "b": pair.b,
+            "category": pair.category,
+            "same_answer": pair.same_answer,
+            "served": self.serving.served,
+            "score": round(self.serving.score, 4),
+            "reasons": list(self.serving.reasons),
+            "outcome": self.serving.outcome.value,
+            "verified": self.serving.verified,
+        }
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """One JSON object a line. Raises `InvalidPairsError` with the line that is wrong."""
+    pairs: list[Pair] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                if len(pairs) >= settings.MAX_PAIRS:
+                    raise InvalidPairsError(f"{path} has more than {settings.MAX_PAIRS} pairs.")
+                pairs.append(_pair(line, f"{path}, line {number}"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidPairsError(f"{path}: {error}") from error
+    if not pairs:
+        raise InvalidPairsError(f"{path} holds no pair.")
+    return pairs
+
+
+def _pair(line: str, place: str) -> Pair:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InvalidPairsError(f"{place}: not JSON ({error}).") from error
+    if not isinstance(row, dict):
+        raise InvalidPairsError(f"{place}: an object is expected.")
+    for name in ("a", "b"):
+        if not isinstance(row.get(name), str) or not row[name].strip():
+            raise InvalidPairsError(f"{place}: `{name}` must be a question.")
+    same = row.get("same_answer")
+    if same is not None and not isinstance(same, bool):
+        raise InvalidPairsError(f"{place}: `same_answer` must be true or false.")
+    return Pair(
+        a=row["a"],
+        b=row["b"],
+        same_answer=same,
+        category=str(row.get("category") or ""),
+        context_a=_context(row.get("context_a")),
+        context_b=_context(row.get("context_b")),
+    )
+
+
+def _context(value: Any) -> str:
+    """The question of the exchange before, given as text, as `{"question": …}`, or as `[question, answer]`."""
+    if isinstance(value, dict):
+        value = value.get("question") or value.get("user") or value.get("content") or ""
+    if isinstance(value, list):
+        return _context(value[0]) if value else ""
+    return value if isinstance(value, str) else ""
+
+
+def verdict_pairs(*, index: str = "") -> list[Pair]:
+    """Staff's own verdicts as pairs; those of one agent when it is named."""
+    rows = PairVerdict.objects.filter(index=index) if index else PairVerdict.objects.all()
+    return [
+        Pair(a=row.stored, b=row.asked, same_answer=row.same_answer, category="verdict")
+        for row in rows.order_by("pk")[: settings.MAX_PAIRS]
+    ]
+
+
+def check_pairs(
+    pairs: Sequence[Pair],
+    *,
+    embedder: Embedder,
+    threshold: float | None,
+    verifier: QuestionVerifier | None = None,
+) -> Iterator[CheckedPair]:
+    """For each pair: would the answer stored for `a` be served to `b`?"""
+    for start in range(0, len(pairs), _BATCH):
+        part = pairs[start : start + _BATCH]
+        stored = [standalone_question(pair.a, pair.context_a) for pair in part]
+        asked = [standalone_question(pair.b, pair.context_b) for pair in part]
+        scores = _scores(embedder, stored, asked)
+        for pair, one, two, score in zip(part, stored, asked, scores, strict=True):
+            yield CheckedPair(
+                pair,
+                would_serve(
+                    stored=one.text,
+                    asked=two.text,
+                    score=score,
+                    threshold=threshold,
+                    is_follow_up=one.is_follow_up or two.is_follow_up,
+                    verifier=verifier,
+                ),
+            )
+
+
+def _scores(
+    embedder: Embedder, stored: list[StandaloneQuestion], asked: list[StandaloneQuestion]
+) -> list[float]:
+    """Stored and asked questions are embedded alike: a question's point holds its question's vector."""
+    texts = [side.text for side in (*stored, *asked)]
+    rows = embedder.embed(texts, purpose=Purpose.QUERY)
+    half = len(stored)
+    return [float(one @ two) for one, two in zip(rows[:half], rows[half:], strict=True)]
+
+
+def summarise(checked: Iterable[CheckedPair]) -> dict[str, Any]:
+    """Served among same-answer pairs (`hits`) and among the others (`false_hits`), by category and in all."""
+    groups: dict[str, list[CheckedPair]] = {}
+    for each in checked:
+        groups.setdefault(each.pair.category, []).append(each)
+    everything = [each for group in groups.values() for each in group]
+    return {
+        "by_category": {name: _figures(group) for name, group in sorted(groups.items())},
+        "all": _figures(everything),
+    }
+
+
+def _figures(group: list[CheckedPair]) -> dict[str, Any]:
+    same = [each.serving.served for each in group if each.pair.same_answer is True]
+    different = [each.serving.served for each in group if each.pair.same_answer is False]
+    return {
+        "pairs": len(group),
+        "served": sum(each.serving.served for each in group),
+        "same_answer": len(same),
+        "hits": sum(same),
+        "hit_rate": _rate(same),
+        "different_answer": len(different),
+        "false_hits": sum(different),
+        "false_hit_rate": _rate(different),
+    }
+
+
+def _rate(flags: list[bool]) -> dict[str, float] | None:
+    return rate_json(Rate(sum(flags), len(flags))) if flags else None
+
+
+def rate_json(rate: Rate) -> dict[str, float]:
+    return {
+        "rate": round(rate.rate, 4),
+        "low": round(rate.low, 4),
+        "high": round(rate.high, 4),
+        "hits": rate.hits,
+        "total": rate.total,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one threshold lets through, second key included."""
+
+    threshold: float
+    hit: Rate
+    false_hit: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    steps: tuple[Step, ...]
+    #: The threshold within the budget, or nothing: then direct and cached answers had better stay off.
+    chosen: Step | None
+    budget: float
+    #: Enough pairs to be believed.
+    is_enough: bool
+
+    def calibrated(self, *, model: str, index: str, source: str) -> Calibrated:
+        best = self.chosen or self.steps[-1]
+        return Calibrated(
+            model=model,
+            index=index,
+            direct_answer=self.chosen.threshold if self.chosen else None,
+            memory=self.chosen.threshold if self.chosen else None,
+            source=source,
+            hit=best.hit,
+            false_hit=best.false_hit,
+        )
+
+
+def propose_thresholds(
+    pairs: Sequence[Pair], *, embedder: Embedder, budget: float, steps: Sequence[float] = _STEPS
+) -> Proposal:
+    """The rates at each step, and the highest step that keeps nearly all the hits the budget allows.
+
+    One threshold for both exits: behind the second key, what a direct answer may cost is what a cached one may.
+    """
+    labelled = [pair for pair in pairs if pair.same_answer is not None]
+    checked = [
+        (each.pair.same_answer, each.serving.served, each.serving.score)
+        for each in check_pairs(labelled, embedder=embedder, threshold=-1.0)
+    ]
+    same = [score if served else None for is_same, served, score in checked if is_same]
+    different = [score if served else None for is_same, served, score in checked if not is_same]
+    rows = tuple(Step(step, _at(step, same), _at(step, different)) for step in steps)
+    allowed = [row for row in rows if row.false_hit.rate <= budget and row.hit.hits > 0]
+    most = max((row.hit.hits for row in allowed), default=0)
+    chosen = max(
+        (row for row in allowed if row.hit.hits >= _KEPT_HITS * most),
+        key=lambda row: row.threshold,
+        default=None,
+    )
+    enough = (
+        len(same) >= settings.CALIBRATION_MIN_SAME
+        and len(different) >= settings.CALIBRATION_MIN_DIFFERENT
+    )
+    return Proposal(rows, chosen, budget, enough)
+
+
+def _at(threshold: float, scores: list[float | None]) -> Rate:
+    return Rate(sum(score is not None and score >= threshold for score in scores), len(scores))

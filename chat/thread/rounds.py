@@ -1,0 +1,307 @@
+"""Planned rounds of a turn: what the model asked for, and how far each of its calls has come.
+
+A round is written down before its tools run, under an operation id that is derived from conversation, turn and round:
+whoever plays it again, after a crash or at the same time, works on the same rows. A call starts once, whatever happens
+after; its result is stored as soon as it is known, and survives the turn. Synchronous; each verb is one short step.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
+
+from django.conf import settings
+from django.db import IntegrityError
+from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
+
+from agents.llm.base import RequestedCall
+from agents.transactions import short_write
+from chat.exceptions import ApprovalOverError
+from chat.models import (
+    AppliedOperation,
+    Approval,
+    ExecutionState,
+    Message,
+    Role,
+    ToolExecution,
+    ToolRound,
+    Turn,
+    TurnStatus,
+)
+from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
+from chat.thread.branches import branch_turns
+from chat.thread.messages import BatchResult, Thread, append_batch, load_thread, round_messages
+from tools_registry.execution import ToolResult
+
+#: The namespace of derived operation ids; never to be changed.
+_OPERATIONS = uuid.UUID("6f1b9c5e-2f0a-5d57-9b42-0f6b1f2f7a11")
+
+
+def operation_id_of(conversation_id: uuid.UUID, turn_id: uuid.UUID, round_index: int) -> uuid.UUID:
+    return uuid.uuid5(_OPERATIONS, f"{conversation_id}:{turn_id}:{round_index}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallToPlan:
+    """`refusal` is a failure that is known beforehand: the tool is not run. `needs_approval`: not before a person agreed."""
+
+    call: RequestedCall
+    needs_approval: bool = False
+    refusal: str = ""
+    refusal_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    call: RequestedCall
+    state: str
+    approval: str
+    success: bool | None
+    error: str
+    duration_ms: int | None
+
+    @property
+    def is_due(self) -> bool:
+        """Neither started by anyone nor ended; what was started and never ended may have taken effect."""
+        return self.state == ExecutionState.PLANNED
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """A round that is not in the thread yet."""
+
+    pk: int
+    operation_id: uuid.UUID
+    round_index: int
+    calls: tuple[PlannedCall, ...]
+
+    @classmethod
+    def of(cls, row: ToolRound) -> Self:
+        executions = {execution.tool_call_id: execution for execution in row.executions.all()}
+        return cls(
+            pk=row.pk,
+            operation_id=row.operation_id,
+            round_index=row.round_index,
+            calls=tuple(
+                PlannedCall(
+                    call=call,
+                    state=executions[call.id].state,
+                    approval=executions[call.id].approval,
+                    success=executions[call.id].success,
+                    error=executions[call.id].error,
+                    duration_ms=executions[call.id].duration_ms,
+                )
+                for call in calls_from_json(row.tool_calls)
+            ),
+        )
+
+    @property
+    def approved(self) -> frozenset[str]:
+        return frozenset(c.call.id for c in self.calls if c.approval == Approval.APPROVED)
+
+    @property
+    def pending_approval(self) -> list[PlannedCall]:
+        return [call for call in self.calls if call.approval == Approval.PENDING]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """Where a turn's loop stands: the thread as stored, the rounds that are in it, and one that is not yet."""
+
+    thread: Thread
+    rounds: int
+    results: int
+    pending: PlannedRound | None
+    is_personal: bool
+    is_loaded: bool = True
+
+
+def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
+    """The state of a conversation's first question, before anything was asked of a tool: known without reading."""
+    thread = Thread(conversation_id, messages=(), version=0)
+    return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False, is_loaded=False)
+
+
+def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
+    """Read the thread from the database, repaired, and this turn's own rounds."""
+    thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
+    applied = AppliedOperation.objects.filter(
+        conversation=conversation_id, operation_id=OuterRef("operation_id")
+    )
+    rows = list(
+        ToolRound.objects.filter(turn=turn_id)
+        .annotate(is_applied=Exists(applied))
+        .prefetch_related("executions")
+    )
+    open_rows = [row for row in rows if not row.is_applied]
+    return LoopState(
+        thread=thread,
+        rounds=len(rows) - len(open_rows),
+        results=sum(len(row.tool_calls) for row in rows)
+        - sum(len(r.tool_calls) for r in open_rows),
+        pending=PlannedRound.of(open_rows[0]) if open_rows else None,
+        is_personal=any(e.is_personal for row in rows for e in row.executions.all()),
+    )
+
+
+def plan_round(
+    *,
+    conversation_id: uuid.UUID,
+    turn_id: uuid.UUID,
+    round_index: int,
+    content: str,
+    calls: Sequence[CallToPlan],
+    tool_names: Sequence[str],
+) -> PlannedRound:
+    """Write a round down before its tools run. One that is planned already comes back as it was planned first."""
+    operation_id = operation_id_of(conversation_id, turn_id, round_index)
+    try:
+        with short_write():
+            row = ToolRound.objects.create(
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                operation_id=operation_id,
+                round_index=round_index,
+                content=content,
+                tool_calls=[planned.call.as_json() for planned in calls],
+                tool_names=list(tool_names),
+            )
+            ToolExecution.objects.bulk_create(
+                _execution(row, position, planned) for position, planned in enumerate(calls)
+            )
+    except IntegrityError:
+        row = ToolRound.objects.get(turn=turn_id, round_index=round_index)
+    return PlannedRound.of(row)
+
+
+def _execution(row: ToolRound, position: int, planned: CallToPlan) -> ToolExecution:
+    execution = ToolExecution(
+        round=row, position=position, tool_call_id=planned.call.id, name=planned.call.name
+    )
+    if planned.needs_approval:
+        execution.approval = Approval.PENDING
+    if planned.refusal:
+        execution.approval = ""
+        execution.state = ExecutionState.FINISHED
+        execution.success = False
+        execution.error = planned.refusal
+        execution.content = failure_content(planned.refusal, planned.refusal_text)
+        execution.finished_at = timezone.now()
+    return execution
+
+
+def start_call(round_pk: int, call_id: str) -> bool:
+    """Take a call to run it; false where anyone did before. A call that was taken is never taken again."""
+    due = ToolExecution.objects.filter(
+        round=round_pk, tool_call_id=call_id, state=ExecutionState.PLANNED
+    ).exclude(approval__in=[Approval.PENDING, Approval.DENIED])
+    with short_write():
+        return bool(due.update(state=ExecutionState.STARTED, started_at=timezone.now()))
+
+
+def finish_call(round_pk: int, result: ToolResult) -> None:
+    """Store a result as soon as it is known."""
+    running = ToolExecution.objects.filter(
+        round=round_pk, tool_call_id=result.call_id, state=ExecutionState.STARTED
+    )
+    with short_write():
+        running.update(
+            state=ExecutionState.FINISHED,
+            content=result.content,
+            success=result.success,
+            error=result.error or "",
+            duration_ms=result.duration_ms,
+            is_personal=result.is_personal,
+            finished_at=timezone.now(),
+        )
+
+
+def apply_round(round_pk: int, *, expected_version: int | None, max_tool_calls: int) -> BatchResult:
+    """Bring a planned round into the thread, as one batch."""
+    row = ToolRound.objects.prefetch_related("executions").get(pk=round_pk)
+    return append_batch(
+        row.conversation_id,
+        round_messages(row),
+        operation_id=row.operation_id,
+        round_index=row.round_index,
+        expected_version=expected_version,
+        max_tool_calls=max(max_tool_calls, len(row.tool_calls)),
+        turn_id=row.turn_id,
+    )
+
+
+def recent_tools(conversation_id: uuid.UUID, *, limit: int) -> list[str]:
+    """The tools that the current branch used last, the latest first."""
+    used = Message.objects.for_conversation(conversation_id).filter(role=Role.TOOL).order_by("-id")
+    found = list(used.values_list("name", "conversation__leaf")[:limit])
+    names = [name for name, _leaf in found]
+    if found and (leaf := found[0][1]) is not None:
+        on_branch = used.on_branch(branch_turns(conversation_id, leaf))
+        names = list(on_branch.values_list("name", flat=True)[:limit])
+    return list(dict.fromkeys(names))
+
+
+def turn_blocks(messages: Sequence[ThreadMessage], turn_id: uuid.UUID) -> list[list[ThreadMessage]]:
+    """The rounds of a turn that are in the thread: each a request with its tool messages."""
+    found: list[list[ThreadMessage]] = []
+    for message in messages:
+        if message.turn_id == turn_id and message.tool_calls:
+            found.append([message])
+        elif message.turn_id == turn_id and message.role is Role.TOOL and found:
+            found[-1].append(message)
+    return found
+
+
+def offered_names(turn_id: uuid.UUID) -> list[str] | None:
+    """The tools that this turn offers since its first round; none where it has had no round."""
+    row = ToolRound.objects.filter(turn=turn_id).order_by("round_index").first()
+    return None if row is None else list(row.tool_names)
+
+
+#: The error of a call that a person refused.
+DENIED = "denied"
+
+
+def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
+    """The calls of a turn that wait for a person."""
+    return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
+
+
+def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
+    """The calls of a turn that ask for a person's approval, or asked for it, in order."""
+    rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
+    return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]
+
+
+def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
+    """Store what a person decided; true for the last decision, which makes the turn the caller's to go on with.
+
+    Raises `ApprovalOverError` where nothing waits for it any more.
+    """
+    decision: dict[str, object] = {"approval": Approval.APPROVED}
+    if not is_approved:
+        decision = {
+            "approval": Approval.DENIED,
+            "state": ExecutionState.FINISHED,
+            "success": False,
+            "error": DENIED,
+            "content": failure_content(DENIED, "The person refused this call. Do not try again."),
+            "finished_at": timezone.now(),
+        }
+    waiting = ToolExecution.objects.filter(
+        round__turn=turn_id,
+        round__turn__status=TurnStatus.AWAITING_APPROVAL,
+        approval=Approval.PENDING,
+    )
+    with short_write():
+        if not waiting.filter(tool_call_id=tool_call_id).update(**decision):
+            raise ApprovalOverError(f"{tool_call_id[:100]} of {turn_id} waits for nobody.")
+        if waiting.exists():
+            return False
+        paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
+        lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
+        return bool(
+            paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease)
+        )

@@ -1,0 +1,150 @@
+"""What readers say of answers: stored at once, then told to whoever can make it better.
+
+A thumb down bars the stored answer that was given, or the one that was learned from this turn, from this question
+(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Of anonymous visitors, whom nothing stops from
+switching off answer after answer, a site may ask for several (`ANONYMOUS_REPORTS_TO_WITHDRAW`). Both happen once a turn, outside any
+transaction of the verdict, and a failure there costs the reader nothing: the next thumb down on the answer tries again.
+A verdict that is taken back stays for staff, marked; what was reported stays reported, for staff to decide.
+"""
+
+import logging
+import uuid
+
+from django.utils import timezone
+
+from agents.effective import effective_config
+from agents.exceptions import ApplicationError
+from agents.transactions import short_write
+from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
+from chat.thread.branches import branch_turns, earlier_versions
+from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
+from faqs.models import UnansweredReason
+from faqs.unanswered import Unanswered, is_kept, keep_unanswered
+from knowledge.embeddings.base import Purpose, embedder
+
+logger = logging.getLogger(__name__)
+
+
+def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: str = "") -> Feedback:
+    """Store the verdict on a turn's answer, in the place of an earlier one; a thumb down is reported, once."""
+    with short_write():
+        feedback, _is_new = Feedback.objects.update_or_create(
+            turn=turn,
+            defaults={
+                "verdict": verdict,
+                "reason": reason if verdict == Verdict.DOWN else "",
+                "comment": comment,
+                "withdrawn_at": None,
+            },
+        )
+    if verdict != Verdict.DOWN:
+        _take_back(turn)
+    elif feedback.reported_at is None:
+        _report(feedback)
+    return feedback
+
+
+def withdraw_feedback(turn: Turn) -> bool:
+    """Take a verdict back; `False` where there was none. Staff still see it, marked."""
+    standing = Feedback.objects.filter(turn=turn, withdrawn_at=None)
+    with short_write():
+        changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
+    _take_back(turn)
+    return bool(changed)
+
+
+def report_again(turn_id: uuid.UUID) -> None:
+    """A thumb down may come before what the answer teaches is kept: then that is barred now."""
+    feedback = Feedback.objects.filter(
+        turn=turn_id, verdict=Verdict.DOWN, withdrawn_at=None
+    ).first()
+    if feedback is not None:
+        _report(feedback)
+
+
+def _take_back(turn: Turn) -> None:
+    """A visitor's report that has barred nothing yet no longer counts; said again, it is reported again."""
+    if withdraw_doubts(turn.pk):
+        Feedback.objects.filter(turn=turn).update(reported_at=None)
+
+
+def _report(feedback: Feedback) -> None:
+    """Both verbs change nothing the second time, so two reports at once do no harm."""
+    turn = Turn.objects.select_related("conversation__deployment__agent").get(pk=feedback.turn_id)
+    # Nothing of a temporary chat outlives it.
+    if turn.conversation.is_temporary:
+        return
+    question = asked_question(turn)
+    try:
+        for entry_id in _stored_answers(turn):
+            report_wrong(
+                entry_id=entry_id,
+                question=question,
+                reason=_note(feedback),
+                source_turn=turn.pk,
+                visitor=_visitor(turn),
+            )
+        _keep_question(turn, question)
+    except ApplicationError:
+        logger.exception("a thumb down could not be reported round_id=%s", turn.pk)
+        return
+    Feedback.objects.filter(pk=feedback.pk).update(reported_at=timezone.now())
+
+
+def _visitor(turn: Turn) -> uuid.UUID | None:
+    """Who says so, where nobody is signed in; conversations without a visitor count for themselves."""
+    conversation = turn.conversation
+    return None if conversation.user_id else conversation.visitor or conversation.pk
+
+
+def _stored_answers(turn: Turn) -> set[int]:
+    """The entry of the memory that was given, as the trace names it, and those learned from this turn."""
+    entries = set(entries_of_turn(turn.pk))
+    if turn.answer_source == AnswerSource.MEMORY_GUARD:
+        given = (line.get("entry") for line in turn.trace if isinstance(line, dict))
+        entries |= {entry for entry in given if isinstance(entry, int)}
+    return entries
+
+
+def _note(feedback: Feedback) -> str:
+    """Why, for staff."""
+    parts = [feedback.get_reason_display() if feedback.reason else "", feedback.comment]
+    return " – ".join(str(part) for part in parts if part)
+
+
+def _keep_question(turn: Turn, question: str) -> None:
+    config = effective_config(turn.conversation.deployment)
+    earlier = earlier_versions(turn.pk)
+    if not question or not config.record_unanswered or is_kept([turn.pk, *earlier]):
+        return
+    model = embedder()
+    keep_unanswered(
+        Unanswered(
+            agent_id=config.agent_id,
+            question=question,
+            vector=model.embed_one(question, purpose=Purpose.QUERY),
+            recipe=model.recipe,
+            reason=UnansweredReason.REPORTED,
+            score=turn.best_score,
+        ),
+        turn_id=turn.pk,
+        earlier=earlier,
+    )
+
+
+def asked_question(turn: Turn) -> str:
+    """The question of a turn; a follow-up together with the one it leans on, as it was searched."""
+    stored = Message.objects.for_conversation(turn.conversation_id).filter(role=Role.USER)
+    own = stored.filter(turn=turn).first()
+    if own is None:
+        return ""
+    steps = {line.get("step"): line.get("outcome") for line in turn.trace if isinstance(line, dict)}
+    if steps.get("standalone") != "follow_up":
+        return own.content
+    before = stored.on_branch(_line_of(turn)).filter(pk__lt=own.pk).order_by("-id").first()
+    return own.content if before is None else f"{before.content}\n{own.content}"
+
+
+def _line_of(turn: Turn) -> list[uuid.UUID] | None:
+    has_branches = turn.conversation.leaf is not None
+    return branch_turns(turn.conversation_id, turn.pk if has_branches else None)

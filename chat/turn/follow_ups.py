@@ -1,0 +1,333 @@
+"""Is a question a follow-up, and what is searched for it?
+
+Rules only, French and English, pure. A follow-up leans on the exchange before it. The rules look for what a question
+lacks, by linguistic class rather than by phrase:
+
+- `connective`: it opens or closes with a word that joins it to something said ("et pour 2024 ?", "Charities as well?");
+- `demonstrative`: it points ("cela", "ce fichier", "those", "C'est gratuit ?") and has not named what at;
+- `pronoun`: a pronoun or possessive has no noun before it in the question ("doit-elle payer ?", "Qui les prononce ?");
+- `ellipsis`: its verb or the verb's complement is missing ("Renouvelable ?", "On peut refuser ?");
+- `generic`: every word of it fits any subject ("Quels documents faut-il ?", "What are the conditions?").
+
+They lean towards "follow-up": the price of that error is a direct answer not given, the price of the other is an answer
+to another question. Without a previous question nothing can be a follow-up. Measured by `benchmarks/followups`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_ACCENTS = str.maketrans("àâäçéèêëîïôöùûüÿ’", "aaaceeeeiioouuuy'")
+
+
+def _any(words: str) -> str:
+    return "|".join(word.replace("_", " ") for word in words.split())
+
+
+_JOINING = _any(
+    r"""
+        et mais donc alors sinon aussi puis ensuite dans_ce_cas du_coup par_contre en_revanche idem pareil meme
+        seulement uniquement surtout sauf excepte si_oui si_non
+        and but or so then also otherwise in_that_case what_about how_about same what_if if_so if_not even
+        only just except not any
+        """
+)
+_CLOSING = _any(
+    r"""
+        aussi egalement non_plus alors dans_ce_cas du_coup avant apres ensuite quand_meme malgre_tout dans_tout_ca
+        sinon par_contre pareil
+        too as_well either then instead anyway otherwise before after afterwards in_that_case the_same
+        """
+)
+_ANY_SUBJECT = _any(
+    r"""
+        si if lorsqu contre malgre cela ca ceci celui celle ceux celles beaucoup peu les? la un une des? du au aux et ou ni ne pas plus que qu quoi qui dont par pour en avec sans sur sous dans chez vers
+        entre depuis pendant apres avant jusqu ce cet cette ces mon ma mes ton ta tes son sa ses notre nos votre vos leurs?
+        je tu il elle on nous vous ils elles me te se y lui moi toi eux l d j m t s c n quels? quelles? quand comment
+        combien pourquoi lequel laquelle est sont suis es sommes etes etre etais? etait etaient sera\w* seront serai\w* ai as a ont
+        avons avez avoir avai\w* aur\w+ peut peux peuvent puis pouv\w+ pourr\w+ doit dois doivent dev\w+ faut faudr\w+ fallait
+        va vais vont aller ira\w* fai\w* font fera ferait feront veut veux vouloir voul\w+ sait sais savoir tres bien tout\w* tous vraiment
+        encore deja aussi donc alors ici autres? meme memes quelqu quelque quelques chaque aucun\w* rien personnes? gens
+        delais? durees? temps dates? prix couts? tarifs? montants? frais sommes? documents? pieces? papiers? justificatifs?
+        formulaires? demarches? procedures? etapes? conditions? criteres? regles? raisons? motifs? consequences? risques? recours
+        droits? obligations? formalites? precautions? informations? renseignements? missions? differences? avantages?
+        inconvenients? exemples? details? cas choses? moyens? facon manieres? fois jours? mois an ans annees? semaines? heures?
+        minutes? taux plafonds? limites? seuils? minimum maximum ages? nombres? listes? effets? suites? solutions? alternatives?
+        exceptions? role but objectifs? besoins? question reponses? demandes? chances?
+        prendre prends? prend prenez prennent prendr\w+ donn\w+ obten\w+ obtien\w+ demand\w+ payer paye paye[rsz]? payent paiements? paie paient payable payee?s? cout\w+ dur\w+ fourni\w* envoy\w+ recevoir recevra\w* recoi\w+
+        commenc\w+ finir finit fini passer passe passent passez mett\w+ met trouv\w+ utilis\w+ march\w+ fonctionn\w+ servir sert servent chang\w+ refus\w+ accept\w+
+        exist\w+ concern\w+ touch\w+ gard\w+ conserv\w+ arriv\w+ adress\w+ contest\w+ verifi\w+ respect\w+ figur\w+
+        obligatoires? possibles? gratuit\w* payant\w* legal\w* interdit\w* necessaires? valables? normal\w* faisables? competent\w*
+        autoris\w+ requis\w* exige\w* utiles? suffisant\w* long\w* cheres? chers? mieux maximal\w* minimal\w* applicables?
+        it its they them their he she his her him this that these those ones? too also even as well while against so
+    the an? of to in on at by for from with without within about into during until after before and or not no yes
+        is are was were be been being am do does did done can could will would shall should may might must have has had
+        get gets got i you we my your our me us what which who whom whose when where why how much many long often far
+        there any some every all each other another same more less very really still yet already just only then
+        cost\w* price\w* fees? amounts? rates? deadlines? delays? dates? time\w* days? weeks? months? years? hours? conditions?
+        requirements? require\w* needs? needed documents? papers? forms? proofs? steps? procedures? rules? reasons? rights?
+        obligations? risks? consequences? precautions? information details? examples? differences? limits? ceilings? exceptions?
+        options? process(?:es)? ways? things? people person duties duty interest case cases applicable
+        take\w* give\w* make\w* go goes pay pays paying paid payment payments ask\w* apply applies use\w* work\w* know find\w* last\w* start\w* ends? ended change\w* refuse\w*
+        accept\w* keep\w* kept provide\w* send\w* sent receive\w* allow\w* possible mandatory compulsory free legal normal valid
+        necessary enough able happen\w* decide\w* want\w*
+        """
+)
+_COMMON_VERBS = _any(
+    r"""
+        est sont suis es sommes etes etait etaient sera seront serait ai as a ont avons avez avait peut peux peuvent pouvons pouvez
+        puis pourra pourrait doit dois doivent devons devez devra devrait faut faudra va vais vont fait font veut veux veulent
+        voudrais existe sert servent coute coutent dure durent
+        is are was were be do does did can could will would shall should may might must have has had need get gets want
+        """
+)
+#: Thanks and greetings lean on nothing; their replies are courtesies that staff wrote.
+_COURTESIES = frozenset(
+    "merci bonjour bonsoir salut coucou bravo parfait super genial bonne thanks thank hello hi hey goodbye bye great perfect".split()
+)
+_COURTEOUS = _COURTESIES | frozenset(
+    "beaucoup bien vers bientot tres pour votre ton aide et journee soiree nuit very much so you a lot for your help and "
+    "good morning evening afternoon day".split()
+)
+_CONNECTIVE_HEAD = re.compile(rf"^(?:{_JOINING})(?=[\s,?]|$)")
+_CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{_CLOSING})\s*\?*$")
+#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
+_ELLIPTIC_HEAD = re.compile(
+    r"^(?:pour|en|avec|sans|chez|au|aux|a|de|d'|des|du|par|dans|sur|sous|pendant|depuis|apres|avant|vers|si|"
+    r"for|in|with|without|at|if|by|on|from|to|after|before|during|within|under|of)(?: |(?<='))"
+    r"(?!.*\b(?:quel|quelle|quels|quelles|qui|quoi|combien|quand|comment|which|what|whom|how|when)\b)"
+    r"(?:[^\s,]+ ){0,4}[^\s,]+$"
+)
+_ELLIPTIC_MEASURE = re.compile(
+    r"^(?:sous|dans|pendant|pour|avec|depuis|jusqu'a|a|en|au bout de|within|for|in|until|under|at)? ?"
+    r"(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$"
+)
+_BARE_QUESTION_WORD = re.compile(
+    r"^(?:c'?est )?(?:pourquoi|comment|combien|quand|ou|qui|lequel|laquelle|lesquels|lesquelles|"
+    r"c'est vers dire|par exemple|ah bon|vraiment|why|how|when|where|who|which|which one|how much|how many|"
+    r"how long|really|for example|meaning)(?: (?:ca|cela|donc|so|not|pas|exactement|exactly|then))?\s*[?.!]*$"
+)
+#: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
+_NO_COMPLEMENT = re.compile(
+    r"^(?:est-ce (?:que |qu'))?(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)"
+    r"(?: etre)?(?: \w+)?$|"
+    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get )?\w+$"
+)
+_DEMONSTRATIVE = re.compile(
+    r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
+    r"ce dernier|cette derniere|ces derniers|ces dernieres|le meme|la meme|les memes|de meme|"
+    r"the same|the former|the latter|do so|ones|(?<!is )(?<!are )(?<!was )there)\b|"
+    r"\b(?:a|an|the|another|other|which|become|have|get|need) (?:\w+ )?one$|"
+    r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|moment|mois|annee|semaine|jours?|week|que|qui|qu|dont|sont|n|ne|sera)\w+|"
+    r"\b(?:this|these|those) (?!year|month|week|morning|evening|weekend|summer|winter)\w+|"
+    r"\b(?:this|that|these|those)$|"
+    r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
+)
+#: "C'est gratuit ?", not "c'est légal de filmer…".
+_IT_IS = re.compile(
+    r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))"
+)
+_IMPERSONAL = re.compile(
+    r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
+    r"(?:me|te|nous|vous) faut-il|s'agit-il|il s'agit|existe-t-il|il existe|reste-t-il|il (?:me |vous )?reste|"
+    r"se passe-t-il|il se passe|arrive-t-il|il arrive|vaut-il mieux|il vaut mieux|suffit-il|il suffit|"
+    r"fait-il|convient-il|"
+    r"(?:est|etait|serait|sera)-il (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|legal|"
+    r"prevu|preferable|conseille|recommande|encore)|"
+    r"il est (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|prevu|preferable|conseille|"
+    r"recommande)|qu'en est-il|qu'est-ce que c'est que|"
+    r"is it (?:\w+ )?(?:possible|necessary|mandatory|allowed|legal|true|normal|safe|ok|okay|worth|compulsory|required|better|"
+    r"illegal|hard|easy)|it is (?:possible|necessary|mandatory|allowed|legal|true|normal)|"
+    r"(?:does|will|would|did) it (?:\w+ )?(?:take|cost)(?: \w+)? (?:to|for|a|before)|it (?:\w+ )?takes? (?:to|for|a)|is it (?:\w+ )?to|what time is it|(?:is|does) it (?:rain|snow)\w*)\b"
+)
+#: With the verb that it is joined to: "gardent-ils" has what stands before it to look at.
+_FRENCH_SUBJECT = re.compile(r"(?:\b\w+-(?:t-)?)?\b(?:il|elle|ils|elles)\b")
+_ENGLISH_PRONOUN = re.compile(r"\b(?:it|they|he|she|him|them|his|her|its|their)\b")
+_THEY = re.compile(r"^(?:il|elle|ils|elles|it|they|he|she)\b")
+#: Nouns that end as infinitives do: "pour le maire" has no pronoun.
+_LIKE_VERBS = _any(
+    "maire notaire salaire titre loyer dossier courrier papier metier foyer cadre nombre centre livre membre ministre "
+    "chantier quartier policier pompier formulaire horaire stagiaire locataire proprietaire compte bulletin hiver avenir "
+    "avoir pouvoir devoir etranger employeur heritier hotelier bailleur calendrier beneficiaire partenaire titulaire"
+)
+#: What stands for a place, a thing or a person that is not the subject: it needs a noun beside the subject.
+_OBJECT_PRONOUN = re.compile(
+    r"\b(?:y|lui) (?!a\b|avoir\b)\w+|"
+    r"(?<!-)\b(?:qui|je|tu|on|nous|vous|ils?|elles?|ne) (?:me |te |nous |vous )?(?:(?:le|la|les|leur|en) |l')\w+|"
+    r"\b(?:la|les|leur) \w{2,}[^mn]ent\b|"
+    r"(?:(?:^|\b(?:comment|quand|pourquoi|combien|peux|peut|dois|doit|faut|pour|sans|qui peut)|-\w+) )"
+    rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{_LIKE_VERBS})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
+    r"(?! (?:est|sont|peut|doit|a|ont|sera|peuvent|doivent|de|du|des|\w+-)| d')"
+)
+_OWNER = re.compile(r"\b(?:est|sont|vers quoi servent|vers quoi sert) (?:son|sa|ses|leurs?)\b")
+#: A noun with its determiner: what a later pronoun may stand for.
+_NOUN_PHRASE = re.compile(
+    r"\b(?:(?:les?|la|un|une|des|du|de|d|au|aux|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos|quels?|quelles?|chaque|par|"
+    r"the|an?|my|your|our|of|for|every|each|any) (?!plus\b)|l')(\w{3,})"
+)
+_DEFINITE = re.compile(
+    r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}"
+)
+_CLAUSE_HEAD = re.compile(
+    r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
+)
+
+#: Words that fit any subject: grammar, and what every procedure has (a price, a delay, papers, a right).
+_GENERIC = re.compile(rf"^(?:{_ANY_SUBJECT})$")
+#: A verb that anyone can recognise; without one, and without a question word, a question is a fragment.
+_VERB = re.compile(
+    rf"\b(?:{_COMMON_VERBS})\b|\w-(?:t-)?(?:je|tu|il|elle|on|nous|vous|ils|elles|ce)\b|"
+    r"\b(?:je|tu|on|nous|vous|ils|elles|i|we|you) \w+|\b(?:j|qu|n|s)'\w+|"
+    r"\b(?:qu'|que|quoi|qui|quand|comment|combien|pourquoi|quel|quelle|quels|quelles|lequel|"
+    r"what|which|who|when|where|why|how)\b"
+)
+#: "Un recours est possible ?", "La CNIL est-elle compétente ?": possible for what, competent for what?
+_BARE_PREDICATE = re.compile(
+    r"^(?:\S+ ){1,4}(?:est|sont|serait|is|are)(?:-(?:t-)?(?:il|elle|ils|elles))? "
+    r"(?:possibles?|necessaires?|valables?|normale?s?|competente?s?|autorisee?s?|requise?s?|suffisante?s?|"
+    r"possible|necessary|valid|enough|competent|required|needed|allowed)$|"
+    r"^(?:une?|an?|is an?|faut-il une?) (?:\S+ ){1,3}(?:est|is)?(?:-(?:t-)?(?:il|elle))? ?"
+    r"(?:obligatoire|gratuite?|payante?|legale?|interdite?|mandatory|free|legal|compulsory)$"
+)
+#: Fragments name their subject from three such words on: "Horaires bibliothèque centrale samedi".
+_FRAGMENT_WORDS = 2
+#: Longer questions say what they are about; rules read their beginning, in bounded time.
+_READ_CHARACTERS = 500
+#: A pronoun or pointer is taken to be explained by two such words before it.
+_NAMED_BEFORE = 2
+_WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneQuestion:
+    """`text` is what is embedded and searched; `is_follow_up` bars stored answers; `rule` says why.
+
+    `question` is what was typed. A follow-up that the model rewrote (`chat.turn.rewriting`) keeps its rule and is none any more.
+    """
+
+    text: str
+    is_follow_up: bool
+    rule: str = ""
+    question: str = ""
+
+
+def standalone_question(question: str, previous_question: str) -> StandaloneQuestion:
+    """A follow-up is searched together with the question before it; anything else is left alone."""
+    rule = follow_up_rule(question) if previous_question else ""
+    if not rule:
+        return StandaloneQuestion(text=question, is_follow_up=False, question=question)
+    joined = f"{previous_question}\n{question}"
+    return StandaloneQuestion(text=joined, is_follow_up=True, rule=rule, question=question)
+
+
+def follow_up_rule(question: str) -> str:
+    """The rule that says this is a follow-up, or an empty string."""
+    folded = _folded(question[:_READ_CHARACTERS])
+    if _is_courteous(folded):
+        return ""
+    topic, body = _topic_and_body(folded)
+    bare = " ".join(_IMPERSONAL.sub(" _ ", body).split())
+    if _CONNECTIVE_HEAD.search(folded) or _CONNECTIVE_TAIL.search(folded):
+        return "connective"
+    if _is_elliptic(folded, bare, has_topic=bool(topic)):
+        return "ellipsis"
+    if not topic and _points_outside(bare):
+        return "demonstrative"
+    if not topic and _has_loose_pronoun(bare):
+        return "pronoun"
+    return "" if _specific_words(folded) else "generic"
+
+
+def _folded(question: str) -> str:
+    """Lower case, without accents, quotes and end marks. « à » and « où » stay apart from « a » and « ou »."""
+    text = question.lower().replace("’", "'")
+    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", text))
+    text = re.sub(r"[\"«»()]", " ", text.translate(_ACCENTS))
+    return " ".join(text.split()).rstrip(" ?.!").lstrip(" -")
+
+
+def _topic_and_body(folded: str) -> tuple[str, str]:
+    """What a question names before its first colon or comma ("Le TAJ, c'est quoi ?"), and the question itself."""
+    for mark in (" : ", ": ", ", "):
+        head, found, rest = folded.partition(mark)
+        if found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _says(head):
+            return head, rest
+    return "", folded
+
+
+def _is_courteous(folded: str) -> bool:
+    words = set(_WORDS.findall(folded))
+    return bool(words & _COURTESIES) and words <= _COURTEOUS
+
+
+def _says(head: str) -> bool:
+    """Whether it is a clause of its own, "Ils me demandent une pièce", and no topic."""
+    return bool(_VERB.search(head) or _THEY.match(head))
+
+
+def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
+    if _BARE_QUESTION_WORD.search(folded):
+        return True
+    if has_topic:
+        return False
+    if _ELLIPTIC_HEAD.search(folded) and not _VERB.search(folded):
+        return True
+    if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
+        return True
+    specific = _specific_words(folded)
+    if _BARE_PREDICATE.search(folded) and len(specific) <= 1:
+        return True
+    return not _VERB.search(folded) and len(specific) <= _FRAGMENT_WORDS
+
+
+def _points_outside(bare: str) -> bool:
+    """Whether it points at something, and says too little before for that to be what it points at."""
+    return any(
+        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
+        for pattern in (_DEMONSTRATIVE, _IT_IS)
+        for found in pattern.finditer(bare)
+    )
+
+
+def _has_loose_pronoun(bare: str) -> bool:
+    """Whether a pronoun has nothing before it in the question that it could stand for."""
+    if _OWNER.search(bare):
+        return True
+    for found in _FRENCH_SUBJECT.finditer(bare):
+        before = bare[: found.start()]
+        if not _specific_words(before) and not _DEFINITE.search(before):
+            return True
+    for found in _ENGLISH_PRONOUN.finditer(bare):
+        before = bare[: found.start()]
+        if not _names_something(before) and len(_specific_words(before)) < _NAMED_BEFORE:
+            return True
+    return any(
+        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
+        for found in _OBJECT_PRONOUN.finditer(bare)
+    )
+
+
+def _names_something(before: str) -> bool:
+    return any(not _GENERIC.match(noun) for noun in _NOUN_PHRASE.findall(before))
+
+
+def _specific_words(text: str) -> list[str]:
+    """The words that belong to one subject rather than to any."""
+    words = (piece for word in _WORDS.findall(text) for piece in _pieces(word))
+    return [word for word in words if not is_generic(word)]
+
+
+def _pieces(word: str) -> list[str]:
+    """An inverted verb is read without its pronoun."""
+    return [word] if "-" not in word else [p for p in word.split("-") if len(p) > 1]
+
+
+def folded_words(text: str) -> list[str]:
+    """The words of a text, without case, accents and punctuation, for comparing two texts."""
+    return [piece for word in _WORDS.findall(_folded(text)) for piece in _pieces(word)]
+
+
+@lru_cache(maxsize=4096)
+def is_generic(word: str) -> bool:
+    """Whether a folded word fits any subject."""
+    return bool(_GENERIC.match(word)) or word.isdigit()

@@ -1,0 +1,393 @@
+"""The bounded loop of tools: call, run what was asked for, persist, reload, recall (seed 002).
+
+The thread in the database is the truth: every recall is built from it, and a round is in it before the next call. A
+round is planned before its tools run and each result is stored as it comes, so that a crash at any point leaves
+nothing to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.blocks`). The list of tools is
+made once a turn. The loop ends with a `StopReason`, never with an exception for an expected outcome.
+"""
+
+import asyncio
+import json
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from agents.bridges import in_database
+from agents.effective import EffectiveConfig
+from agents.llm.base import PromptMessage, Reply, RequestedCall
+from chat.exceptions import ThreadConflictError
+from chat.logs import log_batch, log_model_call, log_tool_calls
+from chat.models import Approval, ExecutionState, Role, StopReason
+from chat.protocol import Delta, Event, Tool, ToolStatus
+from chat.thread.blocks import (
+    MAX_CALL_ID,
+    ThreadMessage,
+    after_turn,
+    fitting_history,
+    parsed_object,
+    pruned,
+)
+from chat.thread.messages import Answer, Exchange, Thread, check_isolation
+from chat.thread.rounds import (
+    CallToPlan,
+    LoopState,
+    PlannedCall,
+    PlannedRound,
+    apply_round,
+    finish_call,
+    load_loop,
+    nothing_yet,
+    operation_id_of,
+    plan_round,
+    start_call,
+    turn_blocks,
+)
+from chat.turn.toolbox import Toolbox
+from tools_registry.execution import ToolCall, ToolResult, execute_calls
+from tools_registry.tool import ToolContext, ToolSpec
+
+Emit = Callable[[Event], Awaitable[None]]
+#: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.
+CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], Awaitable[Reply]]
+
+_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@dataclass(slots=True)
+class ToolLoop:
+    """One turn's loop. `system` and `question` frame every prompt; what lies between comes from the database."""
+
+    conversation_id: uuid.UUID
+    turn_id: uuid.UUID
+    config: EffectiveConfig
+    toolbox: Toolbox
+    system: PromptMessage
+    question: PromptMessage
+    language: str
+    call_model: CallModel
+    emit: Emit
+    answer: Answer
+    #: The conversation's first question: nothing but it is in the thread yet.
+    is_first: bool = False
+    #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
+    given: Sequence[PromptMessage] = ()
+    #: What stands in the place of the thread up to the end of its turn (`chat.turn.summaries`).
+    summary: Exchange | None = None
+    results: int = 0
+    _functions: tuple[Mapping[str, Any], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._functions = tuple(spec.as_function() for spec in self.toolbox.specs)
+
+    async def run(self) -> StopReason:
+        """Fill the answer; returns why the loop ended. Cancelled, it leaves what it stored, and says so in the answer."""
+        answer = self.answer
+        try:
+            answer.stop_reason = await self._run()
+        except asyncio.CancelledError:
+            answer.stop_reason = StopReason.CANCELLED
+            raise
+        finally:
+            answer.efficiency = efficiency(
+                rounds=answer.rounds, results=self.results, max_rounds=self.config.max_rounds
+            )
+        return StopReason(answer.stop_reason)
+
+    async def _run(self) -> StopReason:
+        state = nothing_yet(self.conversation_id) if self.is_first else await self._load()
+        while True:
+            planned = state.pending
+            if planned is None:
+                reply = await self._call(state)
+                calls = normalised_calls(reply.tool_calls, limit=self.config.max_tool_calls)
+                if calls and not state.is_loaded:
+                    state = await self._load()
+                if (reason := self._reason_to_stop(state, calls)) is not None:
+                    return reason
+                planned = await self._plan(state, reply.text, calls)
+            if planned.pending_approval:
+                return StopReason.AWAITING_APPROVAL
+            await self._run_calls(planned)
+            await self._persist(planned, state.thread.version)
+            state = await self._load()
+
+    def _reason_to_stop(
+        self, state: LoopState, calls: Sequence[RequestedCall]
+    ) -> StopReason | None:
+        if not calls:
+            return StopReason.ANSWERED
+        if state.rounds >= self.config.max_rounds:
+            self.answer.text = _(
+                "Je n’ai pas pu terminer cette réponse : la limite de %(limit)d relances est atteinte, "
+                "et des outils étaient encore demandés."
+            ) % {"limit": self.config.max_rounds}
+            return StopReason.ROUND_LIMIT
+        rounds = turn_blocks(state.thread.messages, self.turn_id)
+        if is_saturated(rounds, calls, saturation=self.config.saturation):
+            self.answer.text = _(
+                "Je n’ai pas pu terminer cette réponse : les outils n’apportaient plus rien de nouveau."
+            )
+            return StopReason.SATURATED
+        return None
+
+    async def _load(self) -> LoopState:
+        state = await in_database(
+            load_loop,
+            conversation_id=self.conversation_id,
+            turn_id=self.turn_id,
+            limit=max(self.config.history_messages, self.config.max_tool_calls + 1),
+        )
+        self.answer.rounds = state.rounds
+        self.answer.is_personal = state.is_personal
+        self.answer.has_open_round = state.pending is not None
+        self.results = state.results
+        return state
+
+    async def _call(self, state: LoopState) -> Reply:
+        messages = self.messages(state.thread)
+        check_isolation(messages, self.conversation_id)
+        log_model_call(
+            messages,
+            turn_id=self.turn_id,
+            operation_id=operation_id_of(self.conversation_id, self.turn_id, state.rounds),
+            round_index=state.rounds,
+        )
+        reply = await self.call_model(messages, self._functions)
+        if reply.tool_calls and reply.text:
+            await self.emit(Delta("\n\n"))
+        return reply
+
+    def messages(self, thread: Thread) -> list[PromptMessage]:
+        """The prompt: earlier exchanges, the question once, then this turn's rounds, the last one whole."""
+        check_isolation(thread.messages, self.conversation_id)
+        start = next(
+            (n for n, message in enumerate(thread.messages) if message.turn_id == self.turn_id), 0
+        )
+        own = [
+            message
+            for message in thread.messages[start:]
+            if not (message.role is Role.USER and message.turn_id == self.turn_id)
+        ]
+        own = pruned(own, self.config.context_messages - 1)
+        earlier, summary = thread.messages[:start], self.summary
+        if summary is not None:
+            self.answer.had_tool_results |= any(each.role is Role.TOOL for each in earlier)
+            earlier = after_turn(earlier, summary.turn_id)
+        told = [] if summary is None else summary.as_prompt()
+        history = fitting_history(
+            earlier,
+            exchanges=self.config.context_exchanges,
+            limit=self.config.context_messages - 1 - len(own) - len(told),
+        )
+        self.answer.had_history |= bool(history or self.given or told)
+        self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
+        return [
+            self.system,
+            *self.given,
+            *told,
+            *(message.as_prompt() for message in history),
+            self.question,
+            *(message.as_prompt() for message in own),
+        ]
+
+    async def _plan(
+        self, state: LoopState, content: str, calls: Sequence[RequestedCall]
+    ) -> PlannedRound:
+        log_tool_calls(calls, turn_id=self.turn_id, round_index=state.rounds)
+        self.answer.has_open_round = True
+        return await in_database(
+            plan_round,
+            conversation_id=self.conversation_id,
+            turn_id=self.turn_id,
+            round_index=state.rounds,
+            content=content,
+            calls=calls_to_plan(calls, self.toolbox.specs),
+            tool_names=[spec.name for spec in self.toolbox.specs],
+        )
+
+    # Running the calls of a round
+
+    async def _run_calls(self, planned: PlannedRound) -> None:
+        """Run what is due, in parallel; a failure of one's bookkeeping is raised once all have come to their end."""
+        limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
+
+        async def run(call: PlannedCall) -> None:
+            async with limit:
+                await self._run_call(planned, call)
+
+        ended = await asyncio.gather(*map(run, planned.calls), return_exceptions=True)
+        for outcome in ended:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _run_call(self, planned: PlannedRound, planned_call: PlannedCall) -> None:
+        call = planned_call.call
+        if not planned_call.is_due or not await in_database(start_call, planned.pk, call.id):
+            await self._tell(planned, call, _ended(planned_call))
+            return
+        await self._tell(planned, call, "running")
+        result = await self._execute(planned, call)
+        await in_database(finish_call, planned.pk, result)
+        status: ToolStatus = "done" if result.success else "failed"
+        await self._tell(planned, call, status, duration_ms=result.duration_ms)
+
+    async def _execute(self, planned: PlannedRound, call: RequestedCall) -> ToolResult:
+        [result] = await execute_calls(
+            [ToolCall(call.id, call.name, call.arguments)],
+            tools=self.toolbox.specs,
+            context=ToolContext(
+                deployment_id=self.config.deployment_id,
+                agent_id=self.config.agent_id,
+                conversation_id=self.conversation_id,
+                turn_id=self.turn_id,
+                user_id=self.toolbox.user_id,
+                language=self.language,
+                operation_id=str(planned.operation_id),
+            ),
+            approved=planned.approved,
+        )
+        return result
+
+    async def _tell(
+        self,
+        planned: PlannedRound,
+        call: RequestedCall,
+        status: ToolStatus,
+        *,
+        duration_ms: int | None = None,
+    ) -> None:
+        await self.emit(
+            Tool(
+                tool_call_id=call.id,
+                tool_name=call.name,
+                status=status,
+                relance_index=planned.round_index,
+                duration_ms=duration_ms,
+            )
+        )
+
+    # Into the thread
+
+    async def _persist(self, planned: PlannedRound, version: int) -> None:
+        """One batch; where somebody wrote meanwhile, reload and replay it, a bounded number of times."""
+        for attempt in range(settings.BATCH_TRIES + 1):
+            try:
+                result = await in_database(
+                    apply_round,
+                    planned.pk,
+                    expected_version=version,
+                    max_tool_calls=self.config.max_tool_calls,
+                )
+            except ThreadConflictError:
+                self._log(planned, "conflict", applied=None)
+                if attempt == settings.BATCH_TRIES:
+                    raise
+                await asyncio.sleep(settings.BATCH_RETRY_SECONDS * 2**attempt)
+                version = (await self._load()).thread.version
+            else:
+                self._log(planned, "applied" if result.applied else "replayed", result.applied)
+                return
+
+    def _log(self, planned: PlannedRound, event: str, applied: bool | None) -> None:
+        log_batch(
+            event,
+            turn_id=self.turn_id,
+            operation_id=planned.operation_id,
+            round_index=planned.round_index,
+            applied=applied,
+        )
+
+
+def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
+    """The event that asks a person for approval: with the arguments, since they are what is approved."""
+    return Tool(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        status="awaiting",
+        relance_index=round_index,
+        arguments=call.arguments,
+    )
+
+
+def _ended(planned: PlannedCall) -> ToolStatus:
+    """What is said of a call that is not run now; its outcome may be unknown."""
+    if planned.approval == Approval.DENIED:
+        return "denied"
+    return "done" if planned.state == ExecutionState.FINISHED and planned.success else "failed"
+
+
+def normalised_calls(calls: Sequence[RequestedCall], *, limit: int) -> list[RequestedCall]:
+    """The first `limit` calls, each with an id of its own and a name that every model API takes back."""
+    kept: list[RequestedCall] = []
+    seen: set[str] = set()
+    for number, call in enumerate(calls[:limit]):
+        identifier = call.id
+        if (
+            not identifier.isprintable()
+            or not 0 < len(identifier) <= MAX_CALL_ID
+            or identifier in seen
+        ):
+            identifier = f"call_{number}_{uuid.uuid4().hex[:12]}"
+        seen.add(identifier)
+        name = _UNNAMEABLE.sub("_", call.name)[:64] or "unnamed"
+        kept.append(RequestedCall(identifier, name, call.arguments))
+    return kept
+
+
+def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> list[CallToPlan]:
+    """What is to be done with each call. Where one has no valid JSON, none is run: the reply is not to be trusted."""
+    asking = {spec.name for spec in specs if spec.needs_approval}
+    broken = {call.id for call in calls if _arguments(call) is None}
+    planned = []
+    for call in calls:
+        sound = RequestedCall(call.id, call.name, _arguments(call) or "{}")
+        if call.id in broken:
+            text = "The arguments are not a JSON object: no tool of this reply was run."
+            planned.append(CallToPlan(sound, refusal="invalid_tool_arguments", refusal_text=text))
+        elif broken:
+            text = "Not run: the arguments of another call of this reply are not a JSON object."
+            planned.append(CallToPlan(sound, refusal="not_run", refusal_text=text))
+        else:
+            planned.append(CallToPlan(sound, needs_approval=call.name in asking))
+    return planned
+
+
+def _arguments(call: RequestedCall) -> str | None:
+    """The arguments as every model API takes them back; some models write nothing where there are none."""
+    text = call.arguments.strip() or "{}"
+    return None if parsed_object(text) is None else text
+
+
+def is_saturated(
+    rounds: Sequence[Sequence[ThreadMessage]],
+    asked: Sequence[RequestedCall],
+    *,
+    saturation: int,
+) -> bool:
+    """Whether so many recalls brought nothing new: the same calls were asked again, or the same results came."""
+    last = rounds[-saturation:]
+    if len(last) < saturation:
+        return False
+    calls = [_calls_signature(block[0].tool_calls) for block in last]
+    results = [sorted(message.content for message in block[1:]) for block in last]
+    same_calls = all(signature == calls[0] for signature in [*calls, _calls_signature(asked)])
+    return same_calls or all(result == results[0] for result in results)
+
+
+def _calls_signature(calls: Sequence[RequestedCall]) -> list[tuple[str, str]]:
+    return sorted(
+        (call.name, json.dumps(parsed_object(call.arguments), sort_keys=True)) for call in calls
+    )
+
+
+def efficiency(*, rounds: int, results: int, max_rounds: int) -> float:
+    """How sparingly a turn used its tools, in per cent: see `docs/adr/0003-efficiency-figure.md`."""
+    if rounds == 0:
+        return 100.0
+    left = (max_rounds - rounds) / max_rounds * 100
+    return round((max(0.0, left) + min(100.0, results / rounds * 100)) / 2, 2)

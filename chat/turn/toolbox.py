@@ -1,0 +1,117 @@
+"""The tools of a turn: what their choice starts from, read with the turn's context, and the choice itself.
+
+`load_tool_ground` is part of the step that claims a turn; where nothing changed it costs no query. `choose_tools` then
+waits for nothing, unless the mode's ranking must read the database or ask a vector store.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.bridges import in_database, in_thread
+from agents.effective import EffectiveConfig
+from chat.thread.rounds import offered_names, recent_tools
+from knowledge.embeddings.base import Vectors
+from tools_registry.catalog import ToolList, tools_at_hand
+from tools_registry.selection.base import (
+    SelectedTool,
+    SelectionReason,
+    effective_threshold,
+    select_tools,
+    tool_selector,
+)
+from tools_registry.tool import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGround:
+    """What the choice starts from: the tools that the user may use, those that the conversation used last, and, where
+    the turn goes on after a pause, the names of those it had."""
+
+    candidates: ToolList
+    user_id: int | None
+    recent: Sequence[str] = ()
+    kept: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools of a turn, chosen once, and for whom they run."""
+
+    selected: tuple[SelectedTool, ...]
+    user_id: int | None
+    has_threshold: bool = False
+    #: The turn goes on after a pause: it has passed the guard rail, and its round is to be finished.
+    is_resumed: bool = False
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self.selected)
+
+    @property
+    def fits_the_question(self) -> bool:
+        """Whether a tool was found for this question, at or above its threshold: the guard rail asks.
+
+        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
+        """
+        return self.is_resumed or (
+            self.has_threshold
+            and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
+        )
+
+    def describe(self) -> str:
+        """For staff, in the trace."""
+        return ", ".join(
+            tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})"
+            for tool in self.selected
+        )
+
+
+def load_tool_ground(
+    *,
+    config: EffectiveConfig,
+    conversation_id: uuid.UUID,
+    user_id: int | None,
+    is_first: bool,
+    resumed_turn_id: uuid.UUID | None = None,
+) -> ToolGround:
+    """Read what the choice of tools needs. `user_id` is the owner's, `None` for a visitor."""
+    candidates = ToolList()
+    if config.tools_enabled:
+        candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
+    kept = offered_names(resumed_turn_id) if resumed_turn_id else None
+    selector = tool_selector(config.tool_mode)
+    if kept is not None or not candidates or not selector.ranks:
+        return ToolGround(candidates, user_id, kept=kept)
+    selector.prepare(candidates)
+    # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
+    recent = [] if is_first else recent_tools(conversation_id, limit=config.max_tool_calls)
+    return ToolGround(candidates, user_id, recent=recent)
+
+
+async def choose_tools(
+    ground: ToolGround, config: EffectiveConfig, *, vector: Vectors, question: str
+) -> Toolbox:
+    """The tools that this question may use. A turn that goes on after a pause keeps those it had."""
+    if ground.kept is not None:
+        named = [ground.candidates.named(name) for name in ground.kept]
+        tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
+        return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
+    selector = tool_selector(config.tool_mode)
+    if selector.is_immediate(ground.candidates):
+        return _chosen(ground, config, vector, question)
+    bridge = in_database if selector.uses_database else in_thread
+    return await bridge(_chosen, ground, config, vector, question)
+
+
+def _chosen(ground: ToolGround, config: EffectiveConfig, vector: Vectors, question: str) -> Toolbox:
+    selected = select_tools(
+        question_vector=vector,
+        question=question,
+        candidates=ground.candidates,
+        recent=ground.recent,
+        config=config,
+    )
+    return Toolbox(
+        tuple(selected), ground.user_id, has_threshold=effective_threshold(config) is not None
+    )

@@ -1,0 +1,42 @@
+"""The stored trace of a turn: a line for each step, with what it decided and what it compared."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Trace:
+    """Steps in their order; each `step` closes the time since the one before."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def step(
+        self,
+        step: str,
+        outcome: str,
+        *,
+        score: float | None = None,
+        threshold: float | None = None,
+        detail: str = "",
+        entry: int | None = None,
+        refused: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """`entry`: the stored answer that was given. `refused`: those that came near (`faqs.recall.stored_refusal`)."""
+        now = time.perf_counter()
+        line: dict[str, Any] = {
+            "step": step,
+            "outcome": outcome,
+            "score": None if score is None else round(score, 4),
+            "threshold": threshold,
+            "ms": round((now - self._last) * 1000, 2),
+            "detail": detail,
+        }
+        if entry is not None:
+            line["entry"] = entry
+        if refused:
+            line["refused"] = list(refused)
+        self.lines.append(line)
+        self._last = now

@@ -1,0 +1,198 @@
+"""Limits on asking and signing in, at every door; shared between processes through Redis."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.test import AsyncClient, Client, TestCase, override_settings
+
+from agents.bridges import in_database
+from agents.models import Deployment, RuntimeSettings
+from chat.access import rate_limits
+from chat.access.buckets import LocalBuckets
+from chat.access.buckets_redis import RedisBuckets
+from chat.models import Conversation
+from tests.factories import make_api_key, make_exchange, make_library, make_user
+from tests.integration.chat.turn.test_path import KNOWN
+from tests.sockets import Socket
+
+REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/13")
+
+
+@override_settings(RATE_LIMITS=True)
+class DoorTests(TestCase):
+    deployment: Deployment
+
+    @pytest.fixture(autouse=True)
+    def _full_buckets(self) -> Iterator[None]:
+        rate_limits.forget()
+        yield
+        rate_limits.forget()
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def allow(self, **limits: int) -> None:
+        RuntimeSettings(**limits).save()
+
+    async def ask(self, client: AsyncClient, **headers: str) -> Any:
+        body = {"message": KNOWN, "deployment": self.deployment.slug}
+        return await client.post("/api/rag/chat", body, "application/json", headers=headers)
+
+    async def test_person_who_asks_too_much_is_told_for_how_long_and_stores_nothing(self) -> None:
+        await in_database(self.allow, asks_per_minute_user=2)
+        client = AsyncClient()
+        await client.get("/")
+        assert [(await self.ask(client)).status_code for _ in range(2)] == [200, 200]
+        refused = await self.ask(client)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        assert 1 <= int(refused["Retry-After"]) <= 30
+        assert refused["Retry-After"] in refused.json()["message"]
+        assert await in_database(Conversation.objects.count) == 2
+        assert (await self.ask(AsyncClient())).status_code == 200
+
+    async def test_address_is_limited_whoever_asks_there(self) -> None:
+        await in_database(self.allow, asks_per_minute_address=2)
+        answers = [(await self.ask(AsyncClient())).status_code for _ in range(3)]
+        assert answers == [200, 200, 429]
+
+    async def test_address_behind_a_proxy_is_the_one_that_it_saw(self) -> None:
+        await in_database(self.allow, asks_per_minute_address=1)
+        with override_settings(TRUSTED_PROXIES=1):
+            answers = [
+                (await self.ask(AsyncClient(), **{"X-Forwarded-For": address})).status_code
+                for address in ("198.51.100.1", "198.51.100.2", "9.9.9.9, 198.51.100.1")
+            ]
+        assert answers == [200, 200, 429]
+
+    async def test_answering_again_counts_as_asking(self) -> None:
+        """Stop and retry, over and over, is a model call each time."""
+        await in_database(self.allow, asks_per_minute_user=2)
+        client = AsyncClient()
+        body = {"deployment": self.deployment.slug}
+        created = await client.post("/api/conversations/", body, "application/json")
+        conversation = await in_database(Conversation.objects.get, pk=created.json()["id"])
+        turn = await in_database(make_exchange, conversation, KNOWN, "…", status="interrupted")
+        retry = f"/api/rag/turns/{turn.pk}/retry"
+        socket = Socket(f"/ws/chat/{conversation.pk}/", client)
+        await socket.open()
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.until_end())[-1]["type"] == "done"
+        assert (await client.post(retry)).status_code == 200
+        assert (await client.post(retry)).status_code == 429
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.receive())["code"] == "rate_limited"
+        await socket.close()
+
+    def test_empty_conversations_are_not_opened_without_end(self) -> None:
+        self.allow(asks_per_minute_user=2, asks_per_minute_address=3)
+        client, body = Client(), {"deployment": self.deployment.slug}
+        client.get("/")
+        opened = [
+            asker.post("/api/conversations/", body, "application/json").status_code
+            for asker in (client, client, client, Client(), Client())
+        ]
+        assert opened == [201, 201, 429, 201, 429]
+        assert Conversation.objects.count() == 3
+
+    async def test_socket_is_told_and_stays_open(self) -> None:
+        await in_database(self.allow, asks_per_minute_user=1)
+        client = AsyncClient()
+        body = {"deployment": self.deployment.slug}
+        created = await client.post("/api/conversations/", body, "application/json")
+        socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
+        await socket.open()
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.send(type="ask", message=KNOWN, clientMessageId="b")
+        refused = await socket.receive()
+        assert (refused["type"], refused["code"]) == ("error", "rate_limited")
+        assert refused["retryable"]
+        assert refused["retryAfter"] >= 1
+        await socket.close()
+
+    async def test_running_a_turn_again_counts_as_asking(self) -> None:
+        await in_database(self.allow, asks_per_minute_user=1)
+        client = AsyncClient()
+        await client.get("/")
+        address = f"/api/rag/turns/{uuid.uuid4()}/retry"
+        assert [(await client.post(address)).status_code for _ in range(2)] == [404, 429]
+
+    async def test_key_is_limited_as_openai_says_it(self) -> None:
+        await in_database(self.allow, asks_per_minute_key=1, asks_per_minute_address=1)
+        body = {"model": self.deployment.slug, "messages": [{"role": "user", "content": KNOWN}]}
+        answers = []
+        for secret in [await in_database(make_api_key, self.deployment) for _ in range(2)]:
+            headers = {"Authorization": f"Bearer {secret}"}
+            for _ in range(2):
+                answers.append(
+                    await AsyncClient().post(
+                        "/v1/chat/completions", body, "application/json", headers=headers
+                    )
+                )
+        assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
+        assert answers[1].json()["error"]["code"] == "rate_limit_exceeded"
+        assert int(answers[1]["Retry-After"]) >= 1
+
+    def test_zero_is_no_limit(self) -> None:
+        self.allow(asks_per_minute_user=0, asks_per_minute_address=0)
+        for _ in range(500):
+            rate_limits.limit_asking(1, "203.0.113.1")
+
+    def test_failures_to_sign_in_add_up_and_successes_do_not(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="anne", password="right", is_staff=True)
+        right, wrong = [{"username": "anne", "password": word} for word in ("right", "wrong")]
+        for address in ("/login/", "/admin/login/"):
+            rate_limits.forget()
+            statuses = [Client().post(address, right).status_code for _ in range(5)]
+            assert statuses == [302] * 5
+            statuses = [Client().post(address, wrong).status_code for _ in range(4)]
+            assert statuses == [200, 200, 200, 429]
+            refused = Client().post(address, right)
+            assert refused.status_code == 429
+            assert int(refused["Retry-After"]) >= 1
+            assert Client().get(address).status_code == 200
+
+
+@pytest.fixture
+def prefix() -> Iterator[str]:
+    """Names of this test's own, gone after it."""
+    client: redis.Redis = redis.Redis.from_url(REDIS_URL)
+    try:
+        client.ping()
+    except redis.RedisError:
+        pytest.skip(f"no Redis at {REDIS_URL} (set TEST_REDIS_URL)")
+    prefix = f"test-{uuid.uuid4().hex}:{{rate}}:"
+    yield prefix
+    for key in client.scan_iter(f"{prefix}*"):
+        client.delete(key)
+    client.close()
+
+
+def test_two_processes_share_their_buckets_in_redis(prefix: str) -> None:
+    """Two sets of buckets have nothing in common but Redis, as two processes have."""
+    one, other = (RedisBuckets(REDIS_URL, prefix=prefix) for _ in range(2))
+    limits = [("person", 4), ("address", 100)]
+    answers = [buckets.take(limits) for buckets in (one, other, one, other, one)]
+    assert answers[:4] == [0.0] * 4
+    assert answers[4] == pytest.approx(15, abs=1)
+    other.give_back(limits)
+    assert one.take(limits) == 0.0
+
+
+def test_redis_that_is_away_leaves_the_limits_of_the_process(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    buckets = RedisBuckets("redis://127.0.0.1:1/0")
+    assert [bool(buckets.take([("a", 2)])) for _ in range(3)] == [False, False, True]
+    assert len(caplog.records) == 1
+
+
+def test_buckets_are_local_without_redis() -> None:
+    rate_limits.forget()
+    assert isinstance(rate_limits._state.buckets, LocalBuckets)

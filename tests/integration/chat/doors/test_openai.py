@@ -1,0 +1,509 @@
+"""`/v1`, without a network: keys, refusals, what becomes of the client's thread, and the same answer for the same key."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.http import StreamingHttpResponse
+from django.test import AsyncClient, TestCase, override_settings
+from django.urls import resolve
+from django.utils import timezone
+from drf_spectacular.generators import SchemaGenerator
+
+from agents.bridges import in_database
+from agents.exceptions import LLMCutError, LLMRateLimitedError, LLMTimeoutError
+from agents.llm.scripted import ScriptedReply
+from agents.models import Audience, Deployment
+from chat.doors.openai.requests import parse_request
+from chat.doors.openai.turns import IdempotencyConflictError, open_request
+from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from tests.factories import make_api_key, make_deployment, make_library
+from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.tools import asking, call, declared
+
+ADDRESS = "/v1/chat/completions"
+called: list[str] = []
+
+
+def weather(city: str) -> dict[str, object]:
+    """The weather of a city.
+
+    Args:
+        city: Its name.
+    """
+    called.append(city)
+    return {"sky": "rain"}
+
+
+def chunks_of(body: str) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in body.split("\n\n") if line]
+    return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+class V1Tests(TestCase):
+    deployment: Deployment
+    secret: str
+
+    def setUp(self) -> None:
+        called.clear()
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+        cls.secret = make_api_key(cls.deployment)
+
+    async def post(self, _secret: str | None = None, _headers: Any = None, **body: Any) -> Any:
+        secret = self.secret if _secret is None else _secret
+        body = {
+            "model": self.deployment.slug,
+            "messages": [{"role": "user", "content": KNOWN}],
+            **body,
+        }
+        return await AsyncClient().post(
+            ADDRESS,
+            body,
+            "application/json",
+            headers={"Authorization": f"Bearer {secret}", **(_headers or {})},
+        )
+
+    async def ask(self, *messages: tuple[str, Any], **more: Any) -> Any:
+        said = [{"role": role, "content": content} for role, content in messages]
+        return await self.post(messages=said, **more)
+
+    async def streamed(self, response: Any) -> list[Any]:
+        assert isinstance(response, StreamingHttpResponse), response.content
+        return chunks_of(b"".join([part async for part in response]).decode())
+
+
+class CompletionTests(V1Tests):
+    async def test_answer_comes_whole_with_its_sources_and_is_the_saved_turn(self) -> None:
+        response = await self.post()
+        body = response.json()
+        [choice] = body["choices"]
+        turn = await in_database(Turn.objects.select_related("conversation").get)
+        stored = await in_database(Message.objects.get, role="assistant")
+        assert body["object"] == "chat.completion"
+        assert body["model"] == self.deployment.slug
+        assert body["id"] == f"chatcmpl-{turn.pk.hex}"
+        assert choice["finish_reason"] == "stop"
+        assert choice["message"]["content"] == stored.content
+        assert choice["message"]["sources"] == stored.sources != []
+        assert choice["message"]["answer_source"] == turn.answer_source == "direct_qa"
+        assert body["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        assert turn.conversation.channel == Channel.API
+        assert turn.trace
+        assert response["X-Request-Id"] == str(turn.pk)
+
+    async def test_stream_opens_with_the_role_and_ends_with_the_reason_usage_and_done(self) -> None:
+        with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
+            response = await self.post(
+                messages=[{"role": "user", "content": NEAR}],
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+            chunks = await self.streamed(response)
+        first, *texts, last, usage, end = chunks
+        assert first["choices"][0]["delta"] == {
+            "role": "assistant",
+            "content": "",
+            "refusal": None,
+        }
+        assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in texts) == (
+            "À l'accueil [1]."
+        )
+        assert {chunk["choices"][0]["finish_reason"] for chunk in (first, *texts)} == {None}
+        assert last["choices"][0]["finish_reason"] == "stop"
+        assert last["choices"][0]["delta"]["sources"][0]["n"] == 1
+        turn = await in_database(Turn.objects.get)
+        assert usage["choices"] == []
+        assert usage["usage"]["completion_tokens"] == turn.completion_tokens
+        assert end == "[DONE]"
+        assert len({chunk["id"] for chunk in chunks[:-1]}) == 1
+        assert all(chunk["usage"] is None for chunk in chunks[:-2])
+
+    async def test_usage_is_not_streamed_unless_asked_for(self) -> None:
+        chunks = await self.streamed(await self.post(stream=True))
+        assert chunks[-1] == "[DONE]"
+        assert all("usage" not in chunk for chunk in chunks[:-1])
+
+    async def test_source_lines_end_the_text_where_staff_want_them(self) -> None:
+        await in_database(
+            Deployment.objects.filter(pk=self.deployment.pk).update,
+            config_overlay={"api_source_lines": True},
+        )
+        whole = (await self.post()).json()["choices"][0]["message"]["content"]
+        chunks = await self.streamed(await self.post(stream=True))
+        streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1])
+        assert whole == streamed
+        assert whole.rpartition("---\n")[2].startswith("- [1] Bibliothèque municipale")
+
+    async def test_question_outside_the_documents_is_refused_as_everywhere(self) -> None:
+        body = (await self.ask(("user", FAR))).json()
+        assert body["choices"][0]["message"]["answer_source"] == "guard_rail"
+        assert body["choices"][0]["finish_reason"] == "stop"
+
+
+class ThreadTests(V1Tests):
+    async def test_earlier_messages_reach_the_prompt_and_system_messages_do_not(self) -> None:
+        with scripted(ScriptedReply(pieces=["Oui."])):
+            await self.ask(
+                ("system", "Réponds en vers."),
+                ("user", "Bonjour, une question ?"),
+                ("assistant", "Je vous écoute."),
+                ("user", [{"type": "text", "text": NEAR}]),
+            )
+            [call] = model().calls
+        texts = [message.content for message in call.messages]
+        assert texts[1:3] == ["Bonjour, une question ?", "Je vous écoute."]
+        assert not any("en vers" in text for text in texts)
+        conversation = await in_database(Conversation.objects.get)
+        assert conversation.client_thread == {
+            "exchanges": [["Bonjour, une question ?", "Je vous écoute."]],
+            "previous": "Bonjour, une question ?",
+        }
+
+    async def test_follow_up_is_never_answered_by_a_stored_answer(self) -> None:
+        """The same words, after another question, lean on it: the rule sees the client's thread."""
+        asked = "et combien coûte la carte de lecteur ?"
+        body = (
+            await self.ask(
+                ("user", "Quels sont les tarifs pour les mineurs ?"),
+                ("assistant", "Tout est gratuit."),
+                ("user", asked),
+            )
+        ).json()
+        turn = await in_database(Turn.objects.get)
+        steps = {line["step"]: line["outcome"] for line in turn.trace}
+        assert steps["standalone"] == "follow_up"
+        assert body["choices"][0]["message"]["answer_source"] not in ("direct_qa", "memory_guard")
+
+    async def test_only_the_exchanges_that_are_used_are_kept(self) -> None:
+        said = [
+            pair
+            for number in range(10)
+            for pair in (("user", f"question {number} ?"), ("assistant", f"réponse {number}"))
+        ]
+        await self.ask(*said, ("user", KNOWN))
+        kept: Any = (await in_database(Conversation.objects.get)).client_thread
+        assert [question for question, _answer in kept["exchanges"]] == [
+            "question 7 ?",
+            "question 8 ?",
+            "question 9 ?",
+        ]
+
+
+class ToolTests(V1Tests):
+    async def test_earlier_messages_stand_in_every_prompt_of_a_tool_loop(self) -> None:
+        with (
+            declared(weather),
+            scripted(asking(call("weather", id="a", city="Lyon")), ["Il pleut."]),
+        ):
+            body = (
+                await self.ask(
+                    ("user", "Bonjour, une question ?"),
+                    ("assistant", "Je vous écoute."),
+                    ("user", NEAR),
+                )
+            ).json()
+            prompts = [[message.content for message in call.messages] for call in model().calls]
+        assert body["choices"][0]["message"]["content"] == "Il pleut."
+        assert [prompt[1:3] for prompt in prompts] == [
+            ["Bonjour, une question ?", "Je vous écoute."]
+        ] * 2
+
+    async def test_tool_that_asks_for_approval_is_denied_and_the_answer_goes_on(self) -> None:
+        for stream in (False, True):
+            with (
+                declared(weather, needs_approval=True),
+                scripted(asking(call("weather", id="a", city="Lyon")), ["Je ne sais pas."]),
+            ):
+                response = await self.ask(
+                    ("user", "Bonjour ?"), ("assistant", "Oui."), ("user", NEAR), stream=stream
+                )
+                if stream:
+                    chunks = await self.streamed(response)
+                    deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
+                    text = "".join(delta.get("content", "") for delta in deltas)
+                else:
+                    text = response.json()["choices"][0]["message"]["content"]
+                last = [message.content for message in model().calls[-1].messages]
+            assert text == "Je ne sais pas."
+            assert last[1:3] == ["Bonjour ?", "Oui."]
+        assert called == []
+
+    async def test_model_names_no_conversation_of_the_api(self) -> None:
+        await in_database(
+            Deployment.objects.filter(pk=self.deployment.pk).update,
+            config_overlay={"generate_titles": True},
+        )
+        with scripted(["Une réponse."], ["Un titre"]):
+            await self.ask(("user", NEAR))
+            await asyncio.sleep(0.3)
+            assert len(model().calls) == 1
+
+
+class RefusalTests(V1Tests):
+    async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
+        response = await self.post(**body)
+        error = response.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["message"]
+        return response.status_code, error
+
+    async def test_field_that_changes_what_an_answer_is_is_named(self) -> None:
+        for param, value in (
+            ("n", 2),
+            ("tools", [{"type": "function", "function": {"name": "x"}}]),
+            ("response_format", {"type": "json_object"}),
+            ("logprobs", True),
+            ("stop", ["\n"]),
+            ("model", None),
+            ("messages", []),
+            ("stream", "yes"),
+            ("stream_options", {"include_usage": True}),
+        ):
+            status, error = await self.refused(**{param: value})
+            assert (status, error["param"]) == (400, param), param
+            assert error["type"] == "invalid_request_error"
+        assert not await in_database(Conversation.objects.exists)
+
+    async def test_bad_messages_are_named_by_their_place(self) -> None:
+        image = [{"type": "image_url", "image_url": {"url": "data:"}}]
+        for messages, param in (
+            ([{"role": "user", "content": image}], "messages[0].content[0]"),
+            ([{"role": "tool", "content": "x"}], "messages[0].role"),
+            (["x"], "messages[0].role"),
+            ([{"role": ["user"], "content": "x"}], "messages[0].role"),
+            ([{"role": "user", "content": 3}], "messages[0].content"),
+            ([{"role": "user", "content": " "}], "messages[0].content"),
+            ([{"role": "user", "content": "a" * 8001}], "messages[0].content"),
+            ([{"role": "assistant", "content": "x"}], "messages"),
+            ([{"role": "system", "content": "x"}], "messages"),
+        ):
+            status, error = await self.refused(messages=messages)
+            assert (status, error["param"]) == (400, param), messages
+
+    async def test_fields_that_only_tune_a_model_are_ignored(self) -> None:
+        response = await self.post(
+            temperature=1.3, max_tokens=5, top_p=0.1, seed=3, user="u", n=1, tools=[], stop=None
+        )
+        assert response.status_code == 200
+
+    async def test_body_that_is_too_large_is_413(self) -> None:
+        with override_settings(API_MAX_BODY_BYTES=200):
+            status, _error = await self.refused(user="x" * 300)
+        assert status == 413
+
+    async def test_wrong_method_and_no_json_are_errors_of_the_same_form(self) -> None:
+        authorised = {"Authorization": f"Bearer {self.secret}"}
+        wrong = await AsyncClient().get(ADDRESS, headers=authorised)
+        assert (wrong.status_code, wrong["Allow"]) == (405, "POST")
+        assert wrong.json()["error"]["type"] == "invalid_request_error"
+        broken = await AsyncClient().post(ADDRESS, "{", "application/json", headers=authorised)
+        assert broken.status_code == 400
+
+    async def test_model_faults_have_a_status_and_say_when_to_retry(self) -> None:
+        limited = LLMRateLimitedError()
+        limited.retry_after = 7.0
+        for error, status, code in (
+            (limited, 503, "llm_rate_limited"),
+            (LLMTimeoutError(), 504, "llm_timeout"),
+            (LLMCutError(), 502, "llm_cut"),
+        ):
+            for stream in (False, True):
+                with scripted(ScriptedReply(error=error)):
+                    response = await self.post(
+                        messages=[{"role": "user", "content": NEAR}], stream=stream
+                    )
+                assert response.status_code == status, code
+                assert response.json()["error"]["code"] == code
+                if code == "llm_rate_limited":
+                    assert response["Retry-After"] == "7"
+
+    async def test_stream_that_breaks_off_ends_with_an_error_and_without_done(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un début"], error=LLMCutError())):
+            response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
+            chunks = await self.streamed(response)
+        assert chunks[-1]["error"]["code"] == "llm_cut"
+        assert "[DONE]" not in chunks
+
+
+class KeyTests(V1Tests):
+    async def status(self, secret: str, **body: Any) -> tuple[int, str]:
+        response = await self.post(secret, **body)
+        return response.status_code, response.json().get("error", {}).get("code", "")
+
+    async def test_unknown_revoked_and_expired_keys_are_401(self) -> None:
+        past = timezone.now() - timedelta(seconds=1)
+        revoked = await in_database(make_api_key, self.deployment, is_revoked=True)
+        expired = await in_database(make_api_key, self.deployment, expires_at=past)
+        for secret in ("", "rsk_unknown", revoked, expired, self.deployment.public_key):
+            assert await self.status(secret) == (401, "invalid_api_key")
+        assert not await in_database(Conversation.objects.exists)
+
+    async def test_key_opens_its_deployments_only(self) -> None:
+        other = await in_database(make_deployment)
+        assert await self.status(self.secret, model=other.slug) == (404, "model_not_found")
+        assert await self.status(self.secret, model="absent") == (404, "model_not_found")
+        nothing = await in_database(make_api_key)
+        assert await self.status(nothing) == (404, "model_not_found")
+
+    async def test_key_opens_a_deployment_that_is_not_public_and_none_that_is_closed(self) -> None:
+        own = Deployment.objects.filter(pk=self.deployment.pk)
+        await in_database(own.update, audience=Audience.GROUPS)
+        assert (await self.status(self.secret))[0] == 200
+        await in_database(own.update, is_active=False)
+        assert await self.status(self.secret) == (403, "deployment_closed")
+        authorised = {"Authorization": f"Bearer {self.secret}"}
+        one = await AsyncClient().get(f"/v1/models/{self.deployment.slug}", headers=authorised)
+        assert (one.status_code, one.json()["error"]["code"]) == (403, "deployment_closed")
+
+    async def test_running_answer_ends_with_its_key_or_its_deployment(self) -> None:
+        key, deployment = ApiKey.objects.all(), Deployment.objects.all()
+        for closing, code in (
+            (lambda: deployment.update(is_active=False), "deployment_closed"),
+            (lambda: key.update(is_revoked=True), "invalid_api_key"),
+        ):
+            pieces = ["Un début", ", un milieu", " et la fin"]
+            with scripted(ScriptedReply(pieces=pieces, interval=0.5)):
+                await in_database(deployment.update, is_active=True)
+                response = await self.post(
+                    messages=[{"role": "user", "content": NEAR}], stream=True
+                )
+                body = b""
+                async for part in response:
+                    body += part
+                    if "Un début".encode() in part:
+                        await in_database(closing)
+                chunks = chunks_of(body.decode())
+                while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
+                    await asyncio.sleep(0.05)
+            assert chunks[-1]["error"]["code"] == code
+            last = await Turn.objects.alatest("started_at")
+            assert last.status == TurnStatus.INTERRUPTED
+
+    async def test_models_are_the_deployments_of_the_key(self) -> None:
+        await in_database(make_deployment)
+        authorised = {"Authorization": f"Bearer {self.secret}"}
+        listed = (await AsyncClient().get("/v1/models", headers=authorised)).json()
+        assert listed["object"] == "list"
+        assert [row["id"] for row in listed["data"]] == [self.deployment.slug]
+        for slug, status in ((self.deployment.slug, 200), ("absent", 404)):
+            one = await AsyncClient().get(f"/v1/models/{slug}", headers=authorised)
+            assert one.status_code == status
+        assert (await AsyncClient().get("/v1/models")).status_code == 401
+
+    async def test_secret_is_not_kept_and_last_use_is(self) -> None:
+        await self.post()
+        key = await in_database(ApiKey.objects.get)
+        assert self.secret not in str(vars(key))
+        assert self.secret.startswith(key.prefix)
+        assert key.last_used_at is not None
+
+    async def test_session_is_nobody_here_and_conversations_are_on_no_page(self) -> None:
+        await self.post()
+        client = AsyncClient()
+        await client.get("/")
+        assert (await client.get("/api/conversations/")).json()["results"] == []
+        assert (await client.post(ADDRESS, {}, "application/json")).status_code == 401
+
+
+class IdempotencyTests(V1Tests):
+    async def test_same_key_gives_the_same_answer_once(self) -> None:
+        headers = {"Idempotency-Key": "k1"}
+        first, again = [(await self.post(_headers=headers)).json() for _ in range(2)]
+        assert first["id"] == again["id"]
+        assert first["choices"] == again["choices"]
+        assert await in_database(Turn.objects.count) == 1
+
+    async def test_two_at_the_same_time_are_one_turn(self) -> None:
+        headers = {"Idempotency-Key": "k2"}
+        with scripted(ScriptedReply(pieces=["Une", " réponse"], interval=0.05)):
+            both = await asyncio.gather(*(self.ask(("user", NEAR), _headers=headers) for _ in "ab"))
+        assert len({response.json()["id"] for response in both}) == 1
+
+    async def test_same_key_for_another_question_is_refused(self) -> None:
+        headers = {"Idempotency-Key": "k3"}
+        await self.post(_headers=headers)
+        other = await self.ask(("user", NEAR), _headers=headers)
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
+
+    def test_request_is_never_answered_over_the_thread_of_another_one(self) -> None:
+        key = ApiKey.objects.get()
+        mine, other = (
+            parse_request(
+                json.dumps(
+                    {
+                        "model": self.deployment.slug,
+                        "messages": [
+                            {"role": "user", "content": before},
+                            {"role": "user", "content": "Et le lundi ?"},
+                        ],
+                    }
+                ).encode()
+            )
+            for before in ("Quels sont les horaires ?", "Qui est de garde ?")
+        )
+        opened = open_request(key, mine, idempotency_key="k")
+        with pytest.raises(IdempotencyConflictError):
+            open_request(key, other, idempotency_key="k")
+        assert open_request(key, mine, idempotency_key="k") == opened
+
+    async def test_failed_turn_is_tried_again(self) -> None:
+        headers = {"Idempotency-Key": "k4"}
+        replies = ScriptedReply(error=LLMTimeoutError()), ScriptedReply(pieces=["Oui."])
+        with scripted(*replies):
+            failed = await self.ask(("user", NEAR), _headers=headers)
+            answered = await self.ask(("user", NEAR), _headers=headers)
+        assert (failed.status_code, answered.status_code) == (504, 200)
+
+    async def test_keys_of_two_clients_do_not_meet(self) -> None:
+        other = await in_database(make_api_key, self.deployment)
+        headers = {"Idempotency-Key": "same"}
+        mine = (await self.post(_headers=headers)).json()
+        theirs = (await self.post(other, _headers=headers)).json()
+        assert mine["id"] != theirs["id"]
+
+
+class DisconnectTests(V1Tests):
+    async def leave(self, **headers: str) -> TurnStatus:
+        """Read the first text of a slow stream, leave, and say how the turn ended."""
+        reply = ScriptedReply(pieces=["Un début", " et", " la fin"], interval=0.3)
+        with scripted(reply):
+            response = await self.ask(("user", NEAR), stream=True, _headers=headers)
+            has_begun = asyncio.Event()
+
+            async def read() -> None:
+                async for part in response:
+                    if "début" in part.decode():
+                        has_begun.set()
+
+            # As the server does when it is told that the client has gone.
+            reading = asyncio.create_task(read())
+            await has_begun.wait()
+            reading.cancel()
+            for _ in range(100):
+                turn = await in_database(Turn.objects.get)
+                if turn.status != TurnStatus.RUNNING:
+                    break
+                await asyncio.sleep(0.05)
+        return TurnStatus(turn.status)
+
+    async def test_client_that_leaves_stops_its_turn(self) -> None:
+        assert await self.leave() is TurnStatus.INTERRUPTED
+
+    async def test_client_that_can_come_back_does_not(self) -> None:
+        assert await self.leave(**{"Idempotency-Key": "k"}) is TurnStatus.DONE
+
+
+def test_schema_lists_what_is_served() -> None:
+    generator: Any = SchemaGenerator
+    paths = generator().get_schema(request=None, public=True)["paths"]
+    completions = paths["/v1/chat/completions"]["post"]
+    assert set(completions["responses"]) >= {"200", "401", "404", "429", "503", "504"}
+    assert {"/v1/models", "/v1/models/{slug}"} <= set(paths)
+    for path in paths:
+        if path.startswith("/v1"):
+            resolve(path.replace("{slug}", "demo"))

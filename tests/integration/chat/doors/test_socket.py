@@ -1,0 +1,325 @@
+"""The WebSocket edge, through the real ASGI application."""
+
+import asyncio
+import uuid
+from unittest import mock
+
+from django.contrib.sessions.models import Session
+from django.test import AsyncClient, TestCase
+
+from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
+from agents.models import Deployment
+from chat.doors.socket import ChatConsumer
+from chat.exceptions import RateLimitedError
+from chat.metrics import SOCKETS
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from tests.factories import make_conversation, make_library, make_turn, make_user
+from tests.integration.chat.turn.test_path import NEAR, model, scripted
+from tests.sockets import Socket
+
+KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+
+
+class ConsumerTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    async def open(self, conversation_id: uuid.UUID | str, client: AsyncClient) -> Socket:
+        socket = Socket(f"/ws/chat/{conversation_id}/", client)
+        await socket.open()
+        return socket
+
+    async def owner(self) -> tuple[AsyncClient, str]:
+        client = AsyncClient()
+        created = await client.post(
+            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
+        )
+        return client, created.json()["id"]
+
+    async def signed_in(self) -> tuple[AsyncClient, str]:
+        client = AsyncClient()
+        user = await in_database(make_user)
+        await client.aforce_login(user)
+        conversation = await in_database(make_conversation, self.deployment, user=user)
+        return client, str(conversation.pk)
+
+    async def turn_ends(self) -> None:
+        while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
+            await asyncio.sleep(0.05)
+
+    async def test_question_is_answered_in_events_with_rising_ids(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        frames = await socket.until_end()
+        assert [frame["type"] for frame in frames] == ["meta", "sources", "delta", "done"]
+        assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
+        await socket.close()
+
+    async def test_foreign_conversation_is_closed_at_once(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        client, _ = await self.owner()
+        socket = await self.open(foreign.pk, client)
+        assert await socket.receive_close() == 4404
+
+    async def test_refused_socket_is_counted_no_longer_than_it_lasts(self) -> None:
+        open_before = SOCKETS._value.get()
+        client, _ = await self.owner()
+        socket = await self.open(uuid.uuid4(), client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert await socket.receive_close() == 4404
+        await socket.close()
+        assert SOCKETS._value.get() == open_before
+
+    async def test_turn_of_another_conversation_is_not_followed_here(self) -> None:
+        client, one = await self.owner()
+        created = await client.post(
+            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
+        )
+        turn = await in_database(
+            make_turn, await Conversation.objects.aget(pk=created.json()["id"])
+        )
+        socket = await self.open(one, client)
+        for frame in ("resume", "retry"):
+            await socket.send(type=frame, turnId=str(turn.pk))
+            assert (await socket.receive())["code"] == "turn_not_found"
+        await socket.close()
+
+    async def test_message_that_comes_again_is_followed_whatever_the_limit(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        await socket.until_end()
+        with mock.patch(
+            "chat.doors.socket.limit_asking_here",
+            side_effect=RateLimitedError("limit", retry_after=1),
+        ):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            assert (await socket.until_end())[-1]["type"] == "done"
+            await socket.send(type="ask", message=KNOWN, clientMessageId="b")
+            assert (await socket.receive())["code"] == "rate_limited"
+        await socket.close()
+
+    async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send_text("{")
+        assert (await socket.receive())["code"] == "invalid_message"
+        await socket.send(type="ask", message=KNOWN)
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()
+
+    async def test_stop_reaches_a_running_turn_and_keeps_its_text(self) -> None:
+        client, conversation = await self.owner()
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        with scripted(reply):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await socket.send(type="stop")
+            last = (await socket.until_end())[-1]
+        assert (last["status"], last["content"]) == ("interrupted", "Un début")
+        await socket.close()
+
+    async def test_turn_survives_its_socket_and_is_resumed_by_another(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        meta = await socket.receive()
+        await socket.close()
+        other = await self.open(conversation, client)
+        await other.send(type="resume", turnId=meta["turnId"], lastEventId=1)
+        frames = await other.until_end()
+        assert [frame["type"] for frame in frames] == ["sources", "delta", "done"]
+        assert await in_database(Message.objects.count) == 2
+        await other.close()
+
+    async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
+        client, conversation = await self.owner()
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await socket.send(type="stop")
+            await socket.until_end()
+            turn = await Turn.objects.aget()
+            await socket.send(type="retry", turnId=str(turn.pk))
+            frames = await socket.until_end()
+        assert (frames[0]["type"], frames[0]["turnId"]) == ("meta", str(turn.pk))
+        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout.")
+        assert await in_database(Message.objects.count) == 2
+        await socket.close()
+
+    async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
+        with gone as send, self.assertNoLogs("chat.doors.socket", "WARNING"):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            while not send.called:  # noqa: ASYNC110  # there is no event to wait for
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+        await socket.close()
+
+    async def test_nobody_retries_or_stops_for_somebody_else(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        turn = await in_database(make_turn, foreign, status=TurnStatus.INTERRUPTED)
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="retry", turnId=str(turn.pk))
+        assert (await socket.receive())["code"] == "turn_not_found"
+        for verb in ("retry", "stop"):
+            refused = await client.post(f"/api/rag/turns/{turn.pk}/{verb}")
+            assert refused.status_code == 404
+        await socket.close()
+
+    async def test_stop_and_retry_over_http(self) -> None:
+        client, conversation = await self.owner()
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            turn = await Turn.objects.aget()
+            stopped = await client.post(f"/api/rag/turns/{turn.pk}/stop")
+            await socket.until_end()
+            again = await client.post(f"/api/rag/turns/{turn.pk}/stop")
+            retried = await client.post(f"/api/rag/turns/{turn.pk}/retry")
+            told = b"".join([piece async for piece in retried.streaming_content])  # type: ignore[attr-defined]
+        assert (stopped.json(), again.json()) == ({"stopped": True}, {"stopped": False})
+        assert b'"status": "done"' in told
+        assert "Tout." in told.decode()
+        await socket.close()
+
+    async def test_page_that_comes_back_sees_the_turn_that_another_process_runs(self) -> None:
+        client, conversation = await self.owner()
+        row = await Conversation.objects.aget(pk=conversation)
+        turn = await in_database(make_turn, row, status=TurnStatus.RUNNING)
+        await Message.objects.acreate(conversation=row, turn=turn, role="user", content=NEAR)
+        shown = await client.get(f"/api/conversations/{conversation}/messages/")
+        assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
+
+    async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await in_database(Deployment.objects.update, is_active=False)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert (await socket.receive())["code"] == "conversation_not_found"
+        await in_database(Deployment.objects.update, is_active=True)
+        await in_database(Session.objects.all().delete)
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+        assert (await socket.receive())["code"] == "conversation_not_found"
+        assert await in_database(Message.objects.count) == 0
+        await socket.close()
+
+    async def test_open_socket_stops_nothing_after_a_logout(self) -> None:
+        client, conversation = await self.owner()
+        reply = ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)
+        with scripted(reply):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await in_database(Session.objects.all().delete)
+            await socket.send(type="stop")
+            assert (await socket.receive())["code"] == "conversation_not_found"
+            assert await socket.receive_close() == 4404
+            await self.turn_ends()
+        answer = await Message.objects.aget(role=Role.ASSISTANT)
+        assert answer.content == "Un début et la fin"
+
+    async def test_open_socket_hears_nothing_after_a_logout(self) -> None:
+        client, conversation = await self.signed_in()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            await client.post("/logout/")
+            assert await socket.receive_close() == 4404
+            await self.turn_ends()
+        answer = await Message.objects.aget(role=Role.ASSISTANT)
+        assert answer.content == "Un début et la fin"
+
+    async def test_stream_over_http_ends_with_its_session(self) -> None:
+        client, conversation = await self.signed_in()
+        question = {"message": NEAR, "conversationId": conversation, "clientMessageId": "a"}
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            asked = await client.post("/api/rag/chat", question, "application/json")
+            told = b""
+            async for piece in asked.streaming_content:  # type: ignore[attr-defined]
+                told += piece
+                if "Un début".encode() in piece:
+                    await client.post("/logout/")
+            await self.turn_ends()
+        assert b'"code": "turn_not_found"' in told
+        assert b"et la fin" not in told
+
+    async def test_rights_are_looked_at_again_no_oftener_than_the_setting_says(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
+            with mock.patch("chat.doors.socket.session_conversation") as looked_up:
+                await socket.send(type="ask", message=NEAR, clientMessageId="a")
+                assert (await socket.until_end())[-1]["content"] == "Un deux trois"
+        assert not looked_up.called
+        await socket.close()
+
+    async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send_text(r'{"type": "ask", "message": "bonjour \ud800"}')
+        assert (await socket.receive())["code"] == "invalid_message"
+        await socket.send(type="ask", message=KNOWN)
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()
+
+    async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
+        client, conversation = await self.owner()
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(reply):
+            socket = await self.open(conversation, client)
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            while (await socket.receive())["type"] != "delta":
+                pass
+            deleted = await client.delete(f"/api/conversations/{conversation}/")
+            last = (await socket.until_end())[-1]
+        assert (deleted.status_code, last["status"]) == (204, "interrupted")
+        assert await in_database(Message.objects.count) == 0
+        await socket.close()
+
+    async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(
+        self,
+    ) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        with scripted("Première.", "Seconde."):
+            await socket.send(type="ask", message=NEAR, clientMessageId="a")
+            first = (await socket.until_end())[0]["turnId"]
+            for _ in range(2):
+                await socket.send(type="ask", message=NEAR, clientMessageId="b", replaces=first)
+                frames = await socket.until_end()
+            prompts = [call.messages for call in model().calls]
+            model().assert_exhausted()
+        assert frames[-1]["content"] == "Seconde."
+        assert "Première." not in "".join(message.content for message in prompts[1])
+        thread = await client.get(f"/api/conversations/{conversation}/messages/")
+        shown = thread.json()["messages"]
+        assert [message["content"] for message in shown] == [NEAR, "Seconde."]
+        assert shown[0]["versions"]["position"] == 2
+        await socket.close()
+
+    async def test_turn_to_be_replaced_must_be_of_the_same_conversation(self) -> None:
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
+        assert (await socket.receive())["code"] == "turn_not_found"
+        await socket.send(type="ask", message=NEAR, replaces="x")
+        assert (await socket.receive())["code"] == "invalid_message"
+        await socket.close()

@@ -1,0 +1,254 @@
+"""The widget's door: which sites may frame it, who a visitor is, and that no session speaks through it."""
+
+import asyncio
+import json
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import AsyncClient, Client, TestCase, override_settings
+
+from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
+from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
+from chat.access.permissions import WidgetVisitor
+from chat.models import Channel, Conversation, Message, TurnStatus
+from tests.factories import make_conversation, make_exchange, make_library, make_user
+from tests.integration.chat.doors.test_api import events_of, streamed
+from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
+
+SITE = "https://www.example.org"
+
+
+class WidgetTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library(allowed_origins=f"{SITE}\nhttp://localhost:9000")
+
+    def frame(self, origin: str = SITE, referrer: str | None = None, **query: str) -> Any:
+        headers = {"Referer": referrer} if referrer else {}
+        address = f"/widget/{self.deployment.public_key}/"
+        return Client().get(address, {"origin": origin, **query}, headers=headers)
+
+    def config(self, page: Any) -> dict[str, Any]:
+        found = re.search(r'id="page-config"[^>]*>(.*?)</script>', page.content.decode())
+        assert found is not None, page.content
+        config: dict[str, Any] = json.loads(found[1])
+        return config
+
+    def token(self, **changes: Any) -> str:
+        visitor = {"deployment": self.deployment, "origin": SITE, "visitor": uuid.uuid4()}
+        return WidgetVisitor(**{**visitor, **changes}).token()
+
+    async def ask(self, token: str, *, client: AsyncClient | None = None, **more: Any) -> Any:
+        headers = {"Authorization": f"Visitor {token}", **more.pop("headers", {})}
+        body = {"message": KNOWN, **more}
+        client = client or AsyncClient()
+        return await client.post("/widget/ask", body, "application/json", headers=headers)
+
+
+class FrameTests(WidgetTests):
+    def test_listed_site_gets_a_page_that_no_other_may_frame(self) -> None:
+        page = self.frame(referrer=f"{SITE}/contact/")
+        assert page.status_code == 200
+        assert page["Content-Security-Policy"].endswith(f"frame-ancestors {SITE}")
+        assert "X-Frame-Options" not in page
+        assert not page.cookies
+        assert "no-store" in page["Cache-Control"]
+        assert self.config(page)["origin"] == SITE
+
+    def test_other_sites_are_refused(self) -> None:
+        for origin, referrer in (
+            ("https://evil.example", None),
+            (SITE, "https://evil.example/"),
+            ("", None),
+            ("null", None),
+            (f"{SITE}; script-src *", None),
+            (f"{SITE}.evil.example", None),
+            ("http://www.example.org", None),
+        ):
+            page = self.frame(origin, referrer)
+            assert page.status_code == 403, origin
+            assert b"page-config" not in page.content
+
+    def test_closed_or_private_deployments_are_on_no_site(self) -> None:
+        for change in ({"is_active": False}, {"audience": Audience.SIGNED_IN}):
+            Deployment.objects.update(**{"is_active": True, "audience": "public", **change})
+            assert self.frame().status_code == 403
+        assert Client().get(f"/widget/rpk_none/?origin={SITE}").status_code == 403
+
+    def test_words_are_in_the_language_of_the_page_around(self) -> None:
+        for wanted, language in (("fr-FR", "fr"), ("en", "en"), ("xx", "fr")):
+            page = self.frame(lang=wanted)
+            assert f'<html lang="{language}">' in page.content.decode()
+            assert self.config(page)["language"] == language
+
+    def test_loader_is_public_and_sets_nothing(self) -> None:
+        response = Client().get("/widget.js")
+        assert response["Content-Type"].startswith("text/javascript")
+        assert "public" in response["Cache-Control"]
+        assert not response.cookies
+
+
+class AskTests(WidgetTests):
+    async def test_visitor_asks_and_goes_on_in_the_same_conversation(self) -> None:
+        page = await in_database(self.frame)
+        token = self.config(page)["visitor"]
+        first = events_of(await streamed(await self.ask(token, clientMessageId="a")))
+        assert [name for name, _data in first] == ["meta", "sources", "delta", "done"]
+        conversation = first[0][1]["conversationId"]
+        await streamed(await self.ask(token, clientMessageId="b", conversationId=conversation))
+        stored = await in_database(Conversation.objects.get)
+        assert (stored.channel, stored.user_id) == (Channel.WIDGET, None)
+        assert await in_database(Message.objects.count) == 4
+        headers = {"Authorization": f"Visitor {token}"}
+        thread = await AsyncClient().get(f"/widget/messages/{conversation}", headers=headers)
+        assert [row["role"] for row in thread.json()["messages"]] == ["user", "assistant"] * 2
+        again = await AsyncClient().get(
+            f"/widget/turns/{first[0][1]['turnId']}/events", headers=headers
+        )
+        assert events_of(await streamed(again))[-1][0] == "done"
+
+    async def test_message_sent_twice_is_answered_once(self) -> None:
+        token = self.token()
+        for _ in range(2):
+            await streamed(await self.ask(token, clientMessageId="same"))
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_stream_ends_when_the_deployment_is_closed(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+            asked = await self.ask(self.token(), message=NEAR)
+            told = b""
+            async for piece in asked.streaming_content:
+                told += piece
+                if "Un début".encode() in piece:
+                    await in_database(Deployment.objects.update, is_active=False)
+            while not await Message.objects.filter(role="assistant").aexists():  # noqa: ASYNC110  # another task writes the row
+                await asyncio.sleep(0.05)
+        assert events_of(told.decode())[-1][0] == "error"
+        assert b"et la fin" not in told
+
+    async def test_foreign_and_forged_visitors_are_refused(self) -> None:
+        mine, other = self.token(), self.token()
+        meta = events_of(await streamed(await self.ask(mine)))[0][1]
+        conversation, turn = meta["conversationId"], meta["turnId"]
+        assert (await self.ask(other, conversationId=conversation)).status_code == 404
+        headers = {"Authorization": f"Visitor {other}"}
+        for address in (f"/widget/messages/{conversation}", f"/widget/turns/{turn}/events"):
+            assert (await AsyncClient().get(address, headers=headers)).status_code == 404
+        for token in ("", "forged", mine[:-2]):
+            assert (await self.ask(token)).status_code == 401
+
+    async def test_conversation_of_the_page_is_out_of_reach(self) -> None:
+        visitor = uuid.uuid4()
+        own = await in_database(make_conversation, self.deployment, visitor=visitor)
+        token = self.token(visitor=visitor)
+        assert (await self.ask(token, conversationId=str(own.pk))).status_code == 404
+
+    async def test_token_is_as_good_as_the_list_of_sites_is_now(self) -> None:
+        token = self.token()
+        for change in (
+            {"allowed_origins": "https://other.example"},
+            {"audience": Audience.GROUPS},
+            {"is_active": False},
+        ):
+            own = Deployment.objects.filter(pk=self.deployment.pk)
+            before = {name: getattr(self.deployment, name) for name in change}
+            await in_database(own.update, **change)
+            assert (await self.ask(token)).status_code == 403, change
+            await in_database(own.update, **before)
+        assert (await self.ask(token)).status_code == 200
+
+    async def test_old_token_is_refused(self) -> None:
+        with override_settings(WIDGET_VISITOR_DAYS=0):
+            assert (await self.ask(self.token())).status_code == 401
+
+    async def test_request_of_another_origin_is_refused_and_sets_nothing(self) -> None:
+        token = self.token()
+        for origin, status in (
+            ("http://testserver", 200),
+            (SITE, 403),
+            ("null", 403),
+            ("http://[", 403),
+        ):
+            response = await self.ask(token, headers={"Origin": origin})
+            assert response.status_code == status, origin
+            assert not response.cookies
+
+    async def test_session_says_nothing_here(self) -> None:
+        client = AsyncClient()
+        user = await in_database(make_user)
+        await client.aforce_login(user)
+        await streamed(await self.ask(self.token(), client=client))
+        assert (await in_database(Conversation.objects.get)).user_id is None
+
+    async def test_stop_is_for_the_visitor_alone(self) -> None:
+        token = self.token()
+        meta = events_of(await streamed(await self.ask(token)))[0][1]
+        body = {"conversationId": meta["conversationId"]}
+        for bearer, status in ((token, 204), (self.token(), 404)):
+            response = await AsyncClient().post(
+                "/widget/stop",
+                body,
+                "application/json",
+                headers={"Authorization": f"Visitor {bearer}"},
+            )
+            assert response.status_code == status
+
+    async def test_turn_that_another_process_runs_is_followed_and_stopped(self) -> None:
+        visitor = uuid.uuid4()
+        token = self.token(visitor=visitor)
+        conversation = await in_database(
+            make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET
+        )
+        turn = await in_database(
+            lambda: make_exchange(conversation, KNOWN, "…", status=TurnStatus.RUNNING)
+        )
+        headers = {"Authorization": f"Visitor {token}"}
+        thread = await AsyncClient().get(f"/widget/messages/{conversation.pk}", headers=headers)
+        assert thread.json()["runningTurn"]["id"] == str(turn.pk)
+        body = {"conversationId": str(conversation.pk)}
+        await AsyncClient().post("/widget/stop", body, "application/json", headers=headers)
+        await in_database(turn.refresh_from_db)
+        assert turn.stop_requested_at is not None
+
+
+def test_origins_are_written_as_browsers_write_them() -> None:
+    for text, origin in (
+        (" HTTPS://WWW.Example.org/ ", "https://www.example.org"),
+        ("http://localhost:9000", "http://localhost:9000"),
+        ("https://example.org:443", "https://example.org"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ):
+        assert valid_origin(text) == origin
+    for text in (
+        *("", "*", "https://*", "example.org", "https://", "ftp://x.org", "https://x.org/a"),
+        *("https://x.org?a", "https://u@x.org", "https://x;y", "https://x'y", "https://x.org:port"),
+        *("null", "https://é.org", "https://x.org#a"),
+    ):
+        with pytest.raises(ValidationError):
+            valid_origin(text)
+
+
+class AdminTests(WidgetTests):
+    def setUp(self) -> None:
+        self.staff = Client()
+        self.staff.force_login(make_user(is_staff=True, is_superuser=True))
+
+    def test_tag_to_paste_is_shown_once_a_site_is_listed(self) -> None:
+        address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
+        tag = f'src="http://testserver/widget.js" data-key="{self.deployment.public_key}"'
+        assert tag in self.staff.get(address).content.decode()
+        Deployment.objects.update(allowed_origins="")
+        assert tag not in self.staff.get(address).content.decode()
+
+    def test_limits_of_the_site_are_edited_with_its_settings(self) -> None:
+        page = self.staff.get("/admin/agents/runtimesettings/1/change/").content.decode()
+        for name in RuntimeSettings.SITE_ONLY:
+            assert f'name="{name}"' in page
+        agent = self.staff.get(f"/admin/agents/agent/{self.deployment.agent_id}/change/")
+        assert b"sign_ins_per_minute" not in agent.content

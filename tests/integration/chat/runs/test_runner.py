@@ -1,0 +1,497 @@
+"""Running turns under trouble: callers that leave, leases, readers that come back, processes that died."""
+
+import asyncio
+import uuid
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.db import OperationalError
+from django.test import TestCase, override_settings
+from django.utils import timezone
+
+from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
+from agents.models import Deployment
+from chat.exceptions import (
+    ConversationNotFoundError,
+    ServerStoppingError,
+    TurnNotLastError,
+    TurnRunningError,
+)
+from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
+from chat.protocol import Delta, Done, Failure
+from chat.runs import runner as runner_module
+from chat.runs.event_log.memory import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent
+from chat.runs.runner import Runner
+from chat.thread.messages import default_title, save_exchange
+from chat.thread.verdicts import give_feedback
+from faqs.models import UnansweredQuestion
+from tests.factories import make_conversation, make_library, make_turn
+from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+
+
+async def start(runner: Runner, conversation: Conversation, question: str) -> uuid.UUID:
+    return await runner.start(conversation, question=question, client_message_id="a", language="fr")
+
+
+async def told(runner: Runner, turn_id: uuid.UUID, after: int = 0) -> list[NumberedEvent]:
+    return [numbered async for numbered in runner.follow(turn_id, after)]
+
+
+class RunnerTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    async def test_caller_that_leaves_during_the_claim_loses_no_turn(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        caller = asyncio.create_task(start(runner, conversation, KNOWN))
+        await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.wait([caller])
+        turn_id = await start(runner, conversation, KNOWN)
+        last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert last.answer_source == "direct_qa"
+
+    async def test_leases_are_renewed_again_after_a_database_error(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        renewed = mock.Mock(side_effect=[OperationalError("locked"), None, None, None, None])
+        with (
+            scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)),
+            override_settings(TURN_LEASE_SECONDS=0.15),
+            mock.patch.object(runner_module, "renew_turns", renewed),
+        ):
+            await told(runner, await start(runner, conversation, NEAR))
+        assert renewed.call_count > 1
+
+    async def test_turn_of_another_process_is_waited_for(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        elsewhere = Runner(MemoryEventLogs())
+        with (
+            scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)),
+            override_settings(TURN_POLL_SECONDS=0.02),
+        ):
+            turn_id = await start(elsewhere, conversation, NEAR)
+            last = (await told(Runner(MemoryEventLogs()), turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "Un deux")
+
+    async def test_turn_of_a_dead_process_is_told_as_interrupted(self) -> None:
+        turn = await in_database(
+            make_turn,
+            await in_database(make_conversation, self.deployment),
+            status=TurnStatus.RUNNING,
+            lease_expires_at=timezone.now() - timedelta(seconds=1),
+        )
+        last = (await told(Runner(), turn.pk))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+
+    async def test_turn_taken_for_dead_keeps_its_answer_when_it_ends_after_all(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
+            turn_id = await start(runner, conversation, NEAR)
+            await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
+            await told(runner, turn_id)
+        turn = await Turn.objects.aget(pk=turn_id)
+        answer = await Message.objects.aget(turn=turn, role=Role.ASSISTANT)
+        assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux")
+
+    async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
+            turn_id = await start(runner, conversation, NEAR)
+            await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
+            await Message.objects.acreate(
+                conversation=conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un"
+            )
+            last = (await told(runner, turn_id))[-1][1]
+        answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
+        assert isinstance(last, Done)
+        assert (answer.content, answer.pk) == ("Un deux", last.message_id)
+
+    @override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+    async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(SLOW):
+            turn_id = await start(runner, conversation, NEAR)
+            await begun(runner, turn_id)
+            rows = Turn.objects.filter(pk=turn_id)
+            await in_database(rows.update, run=1)
+            await asyncio.wait([runner._tasks[turn_id]], timeout=3)
+            turn = await rows.aget()
+        assert turn.status == TurnStatus.RUNNING
+        assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
+
+    @override_settings(TURN_POLL_SECONDS=0.05)
+    async def test_reader_of_a_run_that_was_taken_over_is_told_the_other(self) -> None:
+        here, there = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        conversation = await in_database(make_conversation, self.deployment)
+        slow = ScriptedReply(pieces=["Trop", " tard"], interval=0.3)
+        with scripted(slow, ["La ", "réponse."]):
+            turn_id = await start(here, conversation, NEAR)
+            reader = asyncio.create_task(told(here, turn_id))
+            await begun(here, turn_id)
+            rows = Turn.objects.filter(pk=turn_id)
+            await in_database(rows.update, status=TurnStatus.INTERRUPTED)
+            await there.retry(await rows.aget(), language="fr")
+            async with asyncio.timeout(5):
+                events = await reader
+        last = events[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "La réponse.")
+        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == [
+            "La réponse."
+        ]
+
+    @override_settings(TURN_POLL_SECONDS=0.05)
+    async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        tries = iter([OperationalError("connection lost")])
+
+        def saved_unknown_to_the_caller(**answer: Any) -> int | None:
+            message_id = save_exchange(**answer)
+            for error in tries:
+                raise error
+            return message_id
+
+        with mock.patch("chat.turn.path.save_exchange", saved_unknown_to_the_caller):
+            turn_id = await start(runner, conversation, KNOWN)
+            async with asyncio.timeout(5):
+                last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.answer_source) == ("done", "direct_qa")
+
+    async def test_answer_that_cannot_be_saved_ends_in_an_error_that_says_so(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with mock.patch("chat.turn.path.save_exchange", side_effect=OperationalError("disk full")):
+            events = await told(runner, await start(runner, conversation, KNOWN))
+        last = events[-1][1]
+        assert isinstance(last, Failure)
+        assert last.code == "answer_not_saved"
+
+    async def test_answer_is_saved_once_the_database_is_back(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        tries = iter([OperationalError("locked"), None])
+
+        def hiccup(**answer: Any) -> int | None:
+            if (error := next(tries)) is not None:
+                raise error
+            return save_exchange(**answer)
+
+        with mock.patch("chat.turn.path.save_exchange", hiccup):
+            last = (await told(runner, await start(runner, conversation, KNOWN)))[-1][1]
+        assert isinstance(last, Done)
+        assert last.message_id is not None
+
+    async def test_question_to_a_deleted_conversation_is_refused_by_name(self) -> None:
+        gone = await in_database(make_conversation, self.deployment)
+        await in_database(Conversation.objects.filter(pk=gone.pk).delete)
+        with pytest.raises(ConversationNotFoundError):
+            await start(Runner(), gone, KNOWN)
+
+    async def test_title_of_the_model_comes_after_the_answer_and_delays_it_by_nothing(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await in_database(_generate_titles, self.deployment)
+        slow = ScriptedReply(pieces=["Salles", " de travail"], interval=0.2)
+        with scripted(["La réponse."], slow):
+            turn_id = await start(runner, conversation, NEAR)
+            done = (await told(runner, turn_id))[-1][1]
+            named_at_once = await Conversation.objects.aget(pk=conversation.pk)
+            await _settle()
+        await conversation.arefresh_from_db()
+        assert isinstance(done, Done)
+        assert named_at_once.title != conversation.title
+        assert conversation.title == "Salles de travail"
+        assert (await Turn.objects.aget(pk=turn_id)).llm_calls == 2
+
+    async def test_later_answer_names_nothing(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(["La réponse."], ["Une autre."]):
+            await told(runner, await start(runner, conversation, NEAR))
+            await _settle()
+            await in_database(_generate_titles, self.deployment)
+            later = "Comment se réservent les petites salles de travail de la bibliothèque ?"
+            turn_id = await runner.start(
+                conversation, question=later, client_message_id="b", language="fr"
+            )
+            await told(runner, turn_id)
+            await _settle()
+            model().assert_exhausted()
+        await conversation.arefresh_from_db()
+        assert conversation.title == default_title(NEAR)
+
+    async def test_name_that_a_person_gave_meanwhile_is_kept(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await in_database(_generate_titles, self.deployment)
+        with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], interval=0.1)):
+            await told(runner, await start(runner, conversation, NEAR))
+            await in_database(
+                Conversation.objects.filter(pk=conversation.pk).update, title="De moi"
+            )
+            await _settle()
+        await conversation.arefresh_from_db()
+        assert conversation.title == "De moi"
+
+
+SLOW = ScriptedReply(pieces=["Un", *(f" {number}" for number in range(100))], interval=0.05)
+
+
+async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
+    """Wait for the first text of a turn."""
+    async for _number, event in runner.follow(turn_id):
+        if isinstance(event, Delta):
+            return
+
+
+@override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+class OtherProcessTests(TestCase):
+    """Two runners on one database know of each other as two processes do."""
+
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.owner, self.other = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def test_stop_reaches_the_process_that_runs_the_turn(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            await begun(self.owner, turn_id)
+            assert await self.other.stop_anywhere(self.conversation.pk)
+            async with asyncio.timeout(2):
+                last = (await told(self.owner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+        assert last.content.startswith("Un")
+
+    async def test_stop_where_nothing_runs_stops_nothing(self) -> None:
+        assert not await self.other.stop_anywhere(self.conversation.pk)
+        await told(self.owner, await start(self.owner, self.conversation, KNOWN))
+        assert not await self.other.stop_anywhere(self.conversation.pk)
+
+    async def test_turn_of_a_conversation_deleted_elsewhere_is_stopped(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            await begun(self.owner, turn_id)
+            await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
+            async with asyncio.timeout(2):
+                await told(self.owner, turn_id)
+
+    async def test_same_message_to_both_gives_one_turn_and_one_answer(self) -> None:
+        ids = {await start(runner, self.conversation, KNOWN) for runner in (self.owner, self.other)}
+        [turn_id] = ids
+        ends = [(await told(runner, turn_id))[-1][1] for runner in (self.owner, self.other)]
+        assert [end.content for end in ends if isinstance(end, Done)] == [ends[0].content] * 2  # type: ignore[union-attr]
+        assert await Message.objects.acount() == 2
+
+    async def test_second_question_is_refused_while_another_process_answers(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.owner, self.conversation, NEAR)
+            with pytest.raises(TurnRunningError):
+                await self.other.start(
+                    self.conversation, question=KNOWN, client_message_id="b", language="fr"
+                )
+            await self.owner.drain()
+            await told(self.owner, turn_id)
+
+    async def test_answer_that_ended_elsewhere_is_told_whole_to_a_reader_that_saw_part(
+        self,
+    ) -> None:
+        turn_id = await start(self.owner, self.conversation, KNOWN)
+        here = await told(self.owner, turn_id)
+        there = await told(self.other, turn_id, after=2)
+        assert [event.name for _number, event in there] == ["meta", "sources", "delta", "done"]
+        assert there[2][1] == here[2][1]
+
+
+class RetryTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.runner = Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def interrupted(self) -> Turn:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            self.runner.stop(self.conversation.pk)
+            await told(self.runner, turn_id)
+        return await Turn.objects.aget(pk=turn_id)
+
+    async def retry(self, turn: Turn) -> list[NumberedEvent]:
+        return await told(self.runner, await self.runner.retry(turn, language="fr"))
+
+    async def test_interrupted_turn_runs_again_with_one_question_and_one_answer(self) -> None:
+        turn = await self.interrupted()
+        assert await Message.objects.acount() == 2
+        with scripted(["La ", "réponse."]):
+            events = await self.retry(turn)
+        last = events[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "La réponse.")
+        messages = [(m.role, m.content) async for m in Message.objects.all()]
+        assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
+        assert events[0][0] == EVENTS_PER_RUN + 1
+
+    async def test_first_answer_that_comes_at_a_second_try_gives_the_title(self) -> None:
+        await in_database(_generate_titles, self.deployment)
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."], ["Salles"]):
+            await self.retry(turn)
+            await _settle()
+        await self.conversation.arefresh_from_db()
+        assert self.conversation.title == "Salles"
+
+    async def test_verdict_on_what_was_interrupted_is_not_one_on_the_new_answer(self) -> None:
+        turn = await self.interrupted()
+        await in_database(give_feedback, turn, Verdict.DOWN)
+        with scripted(["La ", "réponse."]):
+            await self.retry(turn)
+        assert not await Feedback.objects.aexists()
+
+    async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(
+        self,
+    ) -> None:
+        turn = await self.interrupted()
+        again = await start(self.runner, self.conversation, NEAR)
+        last = (await told(self.runner, again))[-1][1]
+        assert again == turn.pk
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+
+    async def test_two_that_retry_get_the_same_run(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            first, second = await asyncio.gather(self.retry(turn), self.retry(turn))
+        assert first[-1] == second[-1]
+        assert await Message.objects.acount() == 2
+
+    async def test_answered_turn_is_told_and_not_run_again(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            first = await self.retry(turn)
+            second = await self.retry(turn)
+        assert second[-1] == first[-1]
+
+    async def test_reader_of_the_first_run_is_told_the_second_from_its_start(self) -> None:
+        turn = await self.interrupted()
+        with scripted(["La ", "réponse."]):
+            await self.runner.retry(turn, language="fr")
+            events = await told(self.runner, turn.pk, after=3)
+        assert events[0][1].name == "meta"
+
+    async def test_question_that_the_conversation_left_behind_is_not_run_again(self) -> None:
+        turn = await self.interrupted()
+        following = await self.runner.start(
+            self.conversation, question=KNOWN, client_message_id="b", language="fr"
+        )
+        await told(self.runner, following)
+        with pytest.raises(TurnNotLastError):
+            await self.runner.retry(turn, language="fr")
+        await turn.arefresh_from_db()
+        assert turn.status == TurnStatus.INTERRUPTED
+
+
+class DrainTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    def setUp(self) -> None:
+        self.runner = Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+    async def test_running_turn_may_end_before_the_process(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await self.runner.drain(10)
+            last = (await told(self.runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.content) == ("done", "Un deux trois")
+
+    async def test_turn_that_takes_longer_is_stopped_with_its_text(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            async with asyncio.timeout(2):
+                await self.runner.drain(0.2)
+            last = (await told(self.runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+        assert last.content.startswith("Un")
+
+    async def test_second_signal_waits_no_longer(self) -> None:
+        with scripted(SLOW):
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
+            async with asyncio.timeout(2):
+                draining = asyncio.create_task(self.runner.drain(60))
+                await asyncio.sleep(0.1)
+                self.runner.hurry()
+                await draining
+
+    async def test_question_to_a_process_that_is_ending_is_refused_by_name(self) -> None:
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
+            await start(self.runner, self.conversation, NEAR)
+            draining = asyncio.create_task(self.runner.drain(10))
+            await asyncio.sleep(0.05)
+            with pytest.raises(ServerStoppingError):
+                await start(self.runner, self.conversation, NEAR)
+            await draining
+
+
+def _generate_titles(deployment: Deployment) -> None:
+    deployment.config_overlay = {"generate_titles": True}
+    deployment.save()
+
+
+async def _settle() -> None:
+    """Wait for what goes on after an answer."""
+    while tasks := [task for task in asyncio.all_tasks() if _is_of_a_turn(task.get_name())]:
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_of_a_turn(name: str) -> bool:
+    return name.startswith(("turn-", "settling-")) and name != "turn-heartbeat"
+
+
+class AfterwardsTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+
+    @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
+    async def test_what_a_turn_teaches_is_kept_when_the_server_stops(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await told(runner, await start(runner, conversation, FAR))
+        await asyncio.sleep(0)
+        await runner.drain()
+        assert await UnansweredQuestion.objects.acount() == 1
+
+    @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
+    async def test_deleted_conversation_leaves_no_question_behind(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await told(runner, await start(runner, conversation, FAR))
+        await asyncio.sleep(0)
+        await in_database(Conversation.objects.filter(pk=conversation.pk).delete)
+        await runner.drain()
+        assert not await UnansweredQuestion.objects.aexists()

@@ -1,0 +1,158 @@
+"""Validated answers on the path of a question: direct answers, courtesies, priority, and what they cost."""
+
+from typing import Any
+
+from django.db import connection
+from django.test import TestCase
+from django.test.utils import CaptureQueriesContext
+
+from agents.bridges import in_database
+from agents.models import Deployment
+from chat.models import AnswerSource, Turn
+from chat.turn.path import TurnRequest, run_turn
+from chat.turn.prompt import direct_text
+from chat.turn.stored_answers import DIRECT_MODEL
+from faqs.learning import set_status
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
+from faqs.recall import recall_learned
+from knowledge.payloads import Passage, PointType
+from knowledge.search import SearchResult
+from tests.factories import make_agent, make_deployment, make_learned, make_library
+from tests.integration.chat.turn.test_path import ask
+
+QUESTION, ANSWER = "Où garer son vélo devant la bibliothèque ?", "Sous l’abri."
+
+
+def steps(trace: Any) -> dict[str, str]:
+    return {line["step"]: line["outcome"] for line in trace}
+
+
+def passage(point: str, score: float, *, is_faq: bool) -> Passage:
+    return Passage(
+        point_id=point,
+        type=PointType.QA_PAIR,
+        score=score,
+        content=point,
+        question="Q ?",
+        title="",
+        parent_context="",
+        category="",
+        summary="",
+        document_id=None,
+        chunk_id=None,
+        is_faq=is_faq,
+    )
+
+
+class LearnedTurnTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment: Deployment = make_library()
+
+    async def test_faq_question_above_the_threshold_gets_a_direct_answer(self) -> None:
+        """Seed 001, section 8.2: « Question FAQ avec score > 0.95 - réponse directe »."""
+        row = await in_database(
+            make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER
+        )
+        result, listener = await ask(self.deployment, QUESTION)
+        assert (result.answer.source, result.answer.model) == (AnswerSource.DIRECT_QA, DIRECT_MODEL)
+        assert listener.text == f"{ANSWER}\n\n*Source : FAQ Validée* [1]"
+        assert result.answer.llm_calls == 0
+        await row.arefresh_from_db()
+        assert (row.times_served, row.last_served_at is not None) == (1, True)
+        assert steps(result.trace.lines)["learned"] == "found"
+
+    async def test_other_phrasing_answers_with_both_keys_too(self) -> None:
+        await in_database(
+            make_learned,
+            self.deployment.agent,
+            question=QUESTION,
+            answer=ANSWER,
+            phrasings=["Y a-t-il un abri couvert pour bicyclettes ?"],
+        )
+        result, _ = await ask(self.deployment, "Y a-t-il un abri couvert pour bicyclettes ?")
+        assert ANSWER in result.answer.text
+        other, _ = await ask(self.deployment, "N'y a-t-il pas d'abri couvert pour bicyclettes ?")
+        assert other.answer.source != AnswerSource.DIRECT_QA
+
+    async def test_agent_without_documents_answers_from_its_faq(self) -> None:
+        deployment = await in_database(lambda: make_deployment(make_agent()))
+        await in_database(make_learned, deployment.agent, question=QUESTION, answer=ANSWER)
+        result, _ = await ask(deployment, QUESTION)
+        assert result.answer.source == AnswerSource.DIRECT_QA
+
+    async def test_greeting_and_thanks_are_answered_at_once_without_a_source_line(self) -> None:
+        await in_database(
+            make_learned,
+            self.deployment.agent,
+            question="Bonjour",
+            phrasings=["Salut", "Bonjour à tous"],
+            answer="Bonjour ! Que cherchez-vous ?",
+            kind=LearnedKind.COURTESY,
+        )
+        for greeting in ("bonjour !", "Salut…", "BONJOUR A TOUS"):
+            result, listener = await ask(self.deployment, greeting)
+            assert listener.text == "Bonjour ! Que cherchez-vous ?", greeting
+            assert result.answer.sources == []
+            assert steps(result.trace.lines)["learned"] == "courtesy"
+
+    async def test_courtesy_is_no_passage_and_opens_no_guard_rail(self) -> None:
+        await in_database(
+            make_learned,
+            self.deployment.agent,
+            question="Bonjour",
+            answer="Bonjour !",
+            kind=LearnedKind.COURTESY,
+        )
+        result, _ = await ask(self.deployment, "bonjour xylophone kiwi")
+        assert result.answer.source == AnswerSource.GUARD_RAIL
+
+    async def test_obsolete_faq_stops_answering_at_once(self) -> None:
+        row = await in_database(
+            make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER
+        )
+        await in_database(set_status, [row], LearnedStatus.OBSOLETE)
+        result, _ = await ask(self.deployment, QUESTION)
+        assert ANSWER not in result.answer.text
+
+    async def test_dry_run_counts_nothing(self) -> None:
+        row = await in_database(make_learned, self.deployment.agent, question=QUESTION)
+
+        async def ignore(_event: Any) -> None: ...
+
+        request = TurnRequest(deployment_id=self.deployment.pk, question=QUESTION, language="fr")
+        result = await run_turn(request, ignore)
+        await row.arefresh_from_db()
+        assert result.answer.learned_id == row.pk
+        assert row.times_served == 0
+
+    async def test_agent_without_faq_pays_no_query_for_them(self) -> None:
+        def learned_queries(captured: CaptureQueriesContext) -> int:
+            return sum("faqs_" in query["sql"] for query in captured.captured_queries)
+
+        with CaptureQueriesContext(connection) as captured:
+            await ask(self.deployment, "Combien coûte la carte de lecteur ?")
+        assert learned_queries(captured) == 0
+        await in_database(make_learned, self.deployment.agent, question=QUESTION)
+        with CaptureQueriesContext(connection) as captured:
+            await ask(self.deployment, "Combien coûte la carte de lecteur ?")
+        assert learned_queries(captured) <= 2
+
+    async def test_validated_answer_passes_before_a_document_at_the_same_score(self) -> None:
+        known = "Combien coûte la carte de lecteur ?"
+        await in_database(make_learned, self.deployment.agent, question=known, answer="Dix euros.")
+        result, _ = await ask(self.deployment, known)
+        assert result.answer.text.startswith("Dix euros.")
+        assert await in_database(LearnedResponse.objects.filter(times_served=1).count) == 1
+        assert await in_database(Turn.objects.count) == 1
+
+    def test_priority_holds_only_where_scores_are_equal(self) -> None:
+        hits = (
+            passage("a", 0.9, is_faq=False),
+            passage("b", 0.8, is_faq=False),
+            passage("c", 0.8, is_faq=True),
+        )
+        found = recall_learned(SearchResult(hits), "Q ?").result
+        assert [hit.point_id for hit in found.hits] == ["a", "c", "b"]
+        candidates = SearchResult(hits).direct_candidates(0.8)
+        assert [hit.point_id for hit in candidates] == ["a", "c", "b"]
+        assert direct_text(found.hits[0])

@@ -1,0 +1,196 @@
+"""The memory guard and learning in the path of a question."""
+
+from unittest import mock
+
+from django.test import TestCase, TransactionTestCase, override_settings
+
+from agents.bridges import in_database
+from chat.models import AnswerSource, Message, MessageType, Role, Verdict
+from chat.protocol import Sources
+from chat.runs.afterwards import settle
+from chat.thread.messages import claim_turn
+from chat.thread.verdicts import give_feedback
+from chat.turn.path import TurnRequest, run_turn
+from chat.turn.stored_answers import MEMORY_MODEL
+from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
+from knowledge.models import Chunk
+from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of
+from tests.integration.chat.turn.test_path import FAR, Listener, ask, model, scripted
+
+NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
+OPEN = "Quels sont les horaires de la piscine ?"
+WRITTEN = "Elles se réservent à l'accueil [1]."
+
+
+class MemoryTurnTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_library(
+            config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"}
+        )
+
+    def outcome(self, trace: list[dict[str, str]], step: str = "memory_guard") -> str:
+        return next((line["outcome"] for line in trace if line["step"] == step), "")
+
+    async def test_stored_answer_is_given_without_search_or_model_call(self) -> None:
+        chunk = await in_database(Chunk.objects.earliest, "pk")
+        await in_database(make_entry, self.deployment, sources=[source_of(chunk)])
+        with scripted():
+            result, listener = await ask(self.deployment, OPEN)
+            model().assert_exhausted()
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+        assert (result.answer.model, result.answer.llm_calls) == (MEMORY_MODEL, 0)
+        assert listener.text == "De 9 heures à 20 heures."
+        steps = [line["step"] for line in result.trace.lines]
+        assert steps == ["receive", "standalone", "embedding", "memory_guard", "save"]
+        assert self.outcome(result.trace.lines) == "respond_from_memory"
+
+    async def test_stored_answer_is_saved_as_a_cached_response_with_its_sources(self) -> None:
+        chunk = await in_database(Chunk.objects.earliest, "pk")
+        await in_database(make_entry, self.deployment, sources=[source_of(chunk)])
+        _, listener = await ask(self.deployment, OPEN)
+        assert isinstance(listener.events[0], Sources)
+        saved = await Message.objects.select_related("turn").aget(role=Role.ASSISTANT)
+        assert saved.type == MessageType.CACHED_RESPONSE
+        assert saved.sources[0]["chunk_id"] == chunk.pk
+        asked = await Message.objects.select_related("turn").aget(role=Role.USER)
+        assert asked.type == "user_request"
+
+    async def test_answer_of_the_model_is_learned_and_given_the_next_time(self) -> None:
+        with scripted(WRITTEN):
+            first, _ = await ask(self.deployment, NEAR)
+            second, listener = await ask(self.deployment, NEAR)
+            model().assert_exhausted()
+        assert first.answer.source == AnswerSource.LLM
+        assert self.outcome(first.trace.lines, "learn") == "kept"
+        assert second.answer.source == AnswerSource.MEMORY_GUARD
+        assert listener.text == WRITTEN
+        assert second.answer.sources == first.answer.sources
+
+    async def test_temporary_chat_teaches_nothing(self) -> None:
+        chat = await in_database(make_conversation, self.deployment, is_temporary=True)
+        with scripted(WRITTEN):
+            result, _ = await ask(self.deployment, NEAR, chat)
+            await ask(self.deployment, FAR, chat)
+        assert result.answer.source == AnswerSource.LLM
+        assert not await CachedResponse.objects.aexists()
+        assert not await UnansweredQuestion.objects.aexists()
+
+    async def test_answer_judged_wrong_before_it_was_learned_is_given_to_nobody(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        claimed = await in_database(
+            claim_turn, conversation_id=conversation.pk, client_message_id="1", question=NEAR
+        )
+        request = TurnRequest(
+            deployment_id=self.deployment.pk,
+            question=NEAR,
+            language="fr",
+            turn_id=claimed.turn_id,
+            conversation_id=conversation.pk,
+        )
+        with scripted(WRITTEN):
+            result = await run_turn(request, Listener())
+        turn = await conversation.turns.aget()
+        await in_database(give_feedback, turn, Verdict.DOWN)
+        await settle(request, result)
+        entry = await CachedResponse.objects.aget()
+        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
+        with scripted("À l'accueil, sur place [1]."):
+            again, _ = await ask(self.deployment, NEAR)
+        assert again.answer.source == AnswerSource.LLM
+
+    async def test_deleting_the_passage_stops_the_learned_answer_at_once(self) -> None:
+        with scripted(WRITTEN, "Rien ne le dit."):
+            await ask(self.deployment, NEAR)
+            await in_database(Chunk.objects.all().delete)
+            result, _ = await ask(self.deployment, NEAR)
+        assert result.answer.source == AnswerSource.GUARD_RAIL
+        assert self.outcome(result.trace.lines) == "refused"
+
+    async def test_second_key_refuses_in_the_trace_with_its_reason(self) -> None:
+        stored = "Combien coûte la carte de lecteur de la bibliothèque en 2023 ?"
+        await in_database(make_entry, self.deployment, stored, "10 euros.")
+        result, _ = await ask(self.deployment, stored.replace("2023", "2024"))
+        assert self.outcome(result.trace.lines) == "refused"
+        (line,) = [line for line in result.trace.lines if line["step"] == "memory_guard"]
+        [refused] = line["refused"]
+        assert (refused["question"], refused["clashes"]) == (stored, [["date", "2023", "2024"]])
+
+    async def test_follow_up_neither_uses_nor_feeds_the_memory(self) -> None:
+        await in_database(make_entry, self.deployment, "Et la piscine ?", "De 9 à 20 h.")
+        conversation = await in_database(make_conversation, self.deployment)
+        await in_database(make_exchange, conversation, NEAR, WRITTEN)
+        with scripted("Non.", WRITTEN):
+            result, _ = await ask(self.deployment, "Et pour les salles de travail ?", conversation)
+        assert self.outcome(result.trace.lines) == "follow_up"
+        assert self.outcome(result.trace.lines, "learn") == "not_kept"
+        assert await CachedResponse.objects.acount() == 1
+
+    async def test_answer_after_other_exchanges_waits_for_staff(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        await in_database(make_exchange, conversation, OPEN, "De 9 à 20 h.")
+        with scripted(WRITTEN):
+            await ask(self.deployment, NEAR, conversation)
+        entry = await CachedResponse.objects.aget()
+        assert entry.status == EntryStatus.TO_REVIEW
+
+    async def test_empty_memory_is_known_without_a_lookup(self) -> None:
+        with mock.patch("chat.turn.memory.recall_cached") as lookup:
+            result, _ = await ask(self.deployment, NEAR)
+        lookup.assert_not_called()
+        assert self.outcome(result.trace.lines) == "empty"
+
+    async def test_refusals_quotes_and_direct_answers_are_not_learned(self) -> None:
+        known = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+        for question in ("xylophone zygote kiwi ?", NEAR, known):
+            await ask(self.deployment, question)
+        with scripted("Je ne sais pas."):
+            result, _ = await ask(self.deployment, NEAR)
+        assert self.outcome(result.trace.lines, "learn") == "not_kept"
+        assert not await CachedResponse.objects.aexists()
+
+    async def test_answer_that_failed_is_not_learned(self) -> None:
+        from agents.exceptions import LLMUnavailableError
+
+        with scripted(LLMUnavailableError("down")):
+            await ask(self.deployment, NEAR)
+        assert not await CachedResponse.objects.aexists()
+
+    async def test_dry_run_uses_the_memory_without_writing(self) -> None:
+        entry = await in_database(make_entry, self.deployment)
+        request = TurnRequest(deployment_id=self.deployment.pk, question=OPEN, language="fr")
+        result = await run_turn(request, Listener())
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+        with scripted(WRITTEN):
+            await run_turn(
+                TurnRequest(deployment_id=self.deployment.pk, question=NEAR, language="fr"),
+                Listener(),
+            )
+        await entry.arefresh_from_db()
+        assert entry.usage_count == 0
+        assert await CachedResponse.objects.acount() == 1
+
+    async def test_unknown_embedding_model_gives_nothing_from_memory(self) -> None:
+        self.deployment.config_overlay = {}
+        await self.deployment.asave()
+        await in_database(make_entry, self.deployment)
+        result, _ = await ask(self.deployment, OPEN)
+        assert self.outcome(result.trace.lines) == "off"
+        with override_settings(MEMORY_SIMILARITY_THRESHOLD=0.7):
+            result, _ = await ask(self.deployment, OPEN)
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+
+
+class CommittedMemoryTests(TransactionTestCase):
+    """What a process knows of committed rows."""
+
+    async def test_memory_in_which_nothing_may_answer_is_looked_at_once(self) -> None:
+        overlay = {"memory_threshold": 0.7}
+        deployment = await in_database(make_library, config_overlay=overlay)
+        await in_database(make_entry, deployment, status=EntryStatus.TO_REVIEW)
+        await ask(deployment, NEAR)
+        with mock.patch("chat.turn.memory.recall_cached") as lookup:
+            await ask(deployment, NEAR)
+        lookup.assert_not_called()
+        await in_database(make_entry, deployment, "Que coûte la carte ?", "12 euros.")
+        result, _ = await ask(deployment, "Que coûte la carte ?")
+        assert result.answer.source == AnswerSource.MEMORY_GUARD

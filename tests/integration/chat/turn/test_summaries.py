@@ -1,0 +1,234 @@
+"""A summary in the place of old exchanges: when it is made, what it covers, who gets it, and what is left of it."""
+
+import uuid
+from typing import Any
+from unittest import mock
+
+from django.test import TestCase, override_settings
+
+from agents.bridges import in_database
+from agents.llm.scripted import ScriptedReply
+from agents.models import Deployment
+from chat.exceptions import IsolationError
+from chat.models import Conversation, ThreadSummary, Turn, TurnStatus
+from chat.runs.afterwards import write_summary
+from chat.thread.branches import show_version
+from chat.thread.messages import Answer, Exchange, claim_turn, load_exchanges, save_exchange
+from chat.turn.path import TurnRequest, TurnResult, run_turn
+from chat.turn.summaries import RECALL, Written, summarised
+from tests.factories import make_conversation, make_exchange, make_library
+from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
+
+AGAIN = "Elle réserve encore une salle."
+LONG = "Les salles de travail se réservent à l'accueil [1]. " * 40
+
+
+async def ask(
+    conversation: Conversation, question: str = NEAR, replaces: uuid.UUID | None = None
+) -> TurnResult:
+    """One whole turn, with what comes after its answer."""
+    claimed = await in_database(
+        claim_turn,
+        conversation_id=conversation.pk,
+        client_message_id=str(uuid.uuid4()),
+        question=question,
+        replaces=replaces,
+    )
+    request = TurnRequest(
+        deployment_id=conversation.deployment_id,
+        question=question,
+        language="fr",
+        turn_id=claimed.turn_id,
+        conversation_id=conversation.pk,
+        is_first=claimed.is_first,
+    )
+    result = await run_turn(request, Listener())
+    await write_summary(request, result)
+    return result
+
+
+def outcomes(result: TurnResult) -> dict[str, str]:
+    return {line["step"]: line["outcome"] for line in result.trace.lines}
+
+
+def prompt(call: int) -> list[str]:
+    return [message.content for message in model().calls[call].messages]
+
+
+class SummaryTests(TestCase):
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+        cls.deployment.config_overlay = {"summarise_exchanges": True}
+        cls.deployment.save()
+
+    def setUp(self) -> None:
+        self.conversation = make_conversation(self.deployment)
+
+    async def stored(self) -> list[tuple[str, Turn]]:
+        def found() -> list[tuple[str, Turn]]:
+            rows = ThreadSummary.objects.filter(turn__conversation=self.conversation)
+            return [(row.text, row.turn) for row in rows.select_related("turn").order_by("pk")]
+
+        return await in_database(found)
+
+    async def test_next_prompt_gets_the_summary_in_the_place_of_the_exchanges(self) -> None:
+        with scripted([LONG], ["Elle réserve une salle [1]."], [LONG], [AGAIN], [LONG], ["Fin."]):
+            first = await ask(self.conversation)
+            second = await ask(self.conversation)
+            third = await ask(self.conversation)
+            asked_for, messages, last = prompt(1), prompt(2), prompt(4)
+        assert outcomes(first)["prompt"] == "built"
+        assert LONG.strip() in asked_for[1]
+        assert messages[1:3] == [RECALL, "Elle réserve une salle."]
+        assert len(messages) == 4
+        assert outcomes(second)["prompt"] == outcomes(third)["prompt"] == "summarised"
+        assert last[1:3] == [RECALL, AGAIN]
+        assert len(last) == 4
+
+    async def test_with_tools_off_the_prompt_is_the_same(self) -> None:
+        overlay = {"summarise_exchanges": True, "tools_enabled": False}
+        await in_database(Deployment.objects.update, config_overlay=overlay)
+        with scripted([LONG], ["Elle réserve une salle."], ["Oui [1]."], ["Elle sait tout."]):
+            await ask(self.conversation)
+            await ask(self.conversation)
+            assert prompt(2)[1:3] == [RECALL, "Elle réserve une salle."]
+            assert len(prompt(2)) == 4
+
+    async def test_its_cost_and_its_text_are_on_the_turn_that_it_follows(self) -> None:
+        with scripted([LONG], ["Elle réserve une salle."]):
+            await ask(self.conversation)
+        ((text, turn),) = await self.stored()
+        assert (text, turn.llm_calls) == ("Elle réserve une salle.", 2)
+        last = turn.trace[-1]
+        assert (last["step"], last["outcome"], last["detail"]) == ("summary", "written", text)
+
+    async def test_short_exchanges_are_not_worth_one(self) -> None:
+        with scripted(["Oui [1]."]):
+            await ask(self.conversation)
+            assert len(model().calls) == 1
+        assert await self.stored() == []
+
+    async def test_off_costs_no_statement_and_no_call(self) -> None:
+        await in_database(Deployment.objects.update, config_overlay={})
+        with (
+            scripted([LONG], ["Oui [1]."]),
+            mock.patch("chat.turn.path.summarised", side_effect=AssertionError),
+            mock.patch("chat.runs.afterwards.summarise", side_effect=AssertionError),
+        ):
+            await ask(self.conversation)
+            second = await ask(self.conversation)
+            assert len(model().calls) == 2
+        assert outcomes(second)["prompt"] == "built"
+
+    async def test_model_that_fails_or_is_slow_leaves_the_raw_exchanges(self) -> None:
+        slow = ScriptedReply(pieces=["Un", " résumé"], interval=0.2)
+        for fault in (slow, ScriptedReply(pieces=["mot " * 2_000]), ScriptedReply(pieces=[])):
+            conversation = await in_database(make_conversation, self.deployment)
+            with (
+                scripted([LONG], fault, ["Oui [1]."], fault),
+                override_settings(SUMMARY_TIMEOUT_SECONDS=0.05),
+            ):
+                await ask(conversation)
+                second = await ask(conversation)
+                assert LONG.strip() in prompt(2)[2]
+            assert outcomes(second)["prompt"] == "built"
+        assert not await ThreadSummary.objects.aexists()
+
+    async def test_temporary_chat_takes_its_summaries_along(self) -> None:
+        await in_database(Conversation.objects.update, is_temporary=True)
+        with scripted([LONG], ["Elle réserve une salle."]):
+            await ask(self.conversation)
+        assert len(await self.stored()) == 1
+        await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
+        assert not await ThreadSummary.objects.aexists()
+
+    async def test_conversation_deleted_meanwhile_keeps_nothing(self) -> None:
+        gone = Conversation.objects.filter(pk=self.conversation.pk)
+
+        async def deleting(*_args: Any, **_kwargs: Any) -> Any:
+            await in_database(gone.delete)
+            return Written("Elle réserve une salle.")
+
+        with scripted([LONG]), mock.patch("chat.turn.summaries._written", deleting):
+            await ask(self.conversation)
+        assert not await ThreadSummary.objects.aexists()
+
+    async def test_exchange_of_another_conversation_never_reaches_the_model(self) -> None:
+        foreign = Exchange(uuid.uuid4(), RECALL, "secret", uuid.uuid4())
+        with scripted([LONG], ["Elle réserve une salle."], ["jamais"]):
+            await ask(self.conversation)
+            with mock.patch("chat.turn.path.summarised", return_value=[foreign]):
+                result = await ask(self.conversation)
+            assert len(model().calls) == 2
+        assert isinstance(result.error, IsolationError)
+
+
+class CoverageTests(TestCase):
+    """Which summary stands for which exchanges."""
+
+    def setUp(self) -> None:
+        self.conversation = make_conversation(make_library())
+        self.turns = [
+            make_exchange(self.conversation, f"q{number}", f"a{number}") for number in range(4)
+        ]
+
+    def told(self) -> list[tuple[str, str]]:
+        history = load_exchanges(conversation_id=self.conversation.pk, limit=3)
+        return [(exchange.question, exchange.answer) for exchange in summarised(history)]
+
+    def keep(self, number: int, text: str) -> None:
+        ThreadSummary.objects.create(turn=self.turns[number], text=text)
+
+    def test_exchanges_after_the_summary_are_raw(self) -> None:
+        self.keep(1, "until 1")
+        self.keep(2, "until 2")
+        assert self.told() == [(RECALL, "until 2"), ("q3", "a3")]
+
+    def test_stale_summary_is_not_used(self) -> None:
+        self.keep(0, "until 0")
+        assert self.told() == []
+
+    def test_summary_of_another_conversation_is_not_used(self) -> None:
+        other = make_exchange(make_conversation(self.conversation.deployment), "q", "a")
+        ThreadSummary.objects.create(turn=other, text="secret")
+        assert self.told() == []
+
+    def test_summary_belongs_to_its_branch(self) -> None:
+        self.keep(3, "until 3")
+        claimed = claim_turn(
+            conversation_id=self.conversation.pk,
+            client_message_id="edited",
+            question="q3 edited",
+            replaces=self.turns[3].pk,
+        )
+        assert self.told() == []
+        save_exchange(
+            turn_id=claimed.turn_id,
+            conversation_id=self.conversation.pk,
+            answer=Answer(text="a3 edited"),
+            status=TurnStatus.DONE,
+            trace=[],
+        )
+        assert self.told() == []
+        show_version(self.conversation.pk, self.turns[3].pk)
+        assert self.told() == [(RECALL, "until 3")]
+
+    def test_no_history_asks_for_nothing(self) -> None:
+        with self.assertNumQueries(0):
+            assert summarised([]) == []
+
+    async def test_nothing_is_made_once_the_conversation_has_gone_on(self) -> None:
+        request = TurnRequest(
+            deployment_id=self.conversation.deployment_id,
+            question="q1",
+            language="fr",
+            turn_id=self.turns[1].pk,
+            conversation_id=self.conversation.pk,
+        )
+        await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
+        with scripted(), mock.patch("chat.turn.summaries.LEAST_CHARACTERS", 0):
+            await write_summary(request, TurnResult())
+            assert model().calls == []

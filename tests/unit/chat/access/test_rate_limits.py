@@ -1,0 +1,87 @@
+"""Token buckets, and whose address is believed."""
+
+import timeit
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.access import buckets as token_buckets
+from chat.access.buckets import LocalBuckets
+from chat.access.rate_limits import client_address
+
+LIMIT = [("a", 6)]
+
+
+def test_burst_up_to_the_limit_passes_and_the_next_says_how_long() -> None:
+    buckets = LocalBuckets()
+    assert [buckets.take(LIMIT, now=0.0) for _ in range(6)] == [0.0] * 6
+    assert buckets.take(LIMIT, now=0.0) == pytest.approx(10.0)
+    assert buckets.take(LIMIT, now=9.9) == pytest.approx(0.1)
+    assert buckets.take(LIMIT, now=10.0) == 0.0
+
+
+def test_refused_try_takes_no_token_of_any_bucket() -> None:
+    buckets = LocalBuckets()
+    both = [("small", 1), ("large", 2)]
+    assert buckets.take(both, now=0.0) == 0.0
+    assert buckets.take(both, now=0.0) > 0
+    assert buckets.take([("large", 2)], now=0.0) == 0.0
+
+
+def test_token_given_back_can_be_taken_again() -> None:
+    buckets = LocalBuckets()
+    buckets.take([("a", 1)], now=0.0)
+    buckets.give_back([("a", 1)])
+    assert buckets.take([("a", 1)], now=0.0) == 0.0
+
+
+@given(st.integers(1, 500), st.lists(st.floats(0, 10), max_size=200))
+def test_whoever_waits_as_told_is_let_through(per_minute: int, pauses: list[float]) -> None:
+    buckets, now, passed = LocalBuckets(), 0.0, 0
+    for pause in pauses:
+        now += pause
+        wait = buckets.take([("a", per_minute)], now=now)
+        if wait:
+            now += wait
+            assert buckets.take([("a", per_minute)], now=now) == 0.0
+        passed += 1
+    assert passed <= per_minute + now * per_minute / 60 + 1
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_buckets, "MAX_BUCKETS", 100)
+    buckets = LocalBuckets()
+    for _ in range(3):
+        buckets.take([("busy", 3)], now=0.0)
+    for number in range(500):
+        buckets.take([(str(number), 1000)], now=0.0)
+    assert len(buckets._full_at) <= 101
+    assert buckets.take([("busy", 3)], now=0.0) > 0
+
+
+def test_one_question_costs_microseconds() -> None:
+    buckets = LocalBuckets()
+    limits = [("person", 100_000), ("address", 100_000)]
+    seconds = min(timeit.repeat(lambda: buckets.take(limits), number=1_000, repeat=5)) / 1_000
+    assert seconds < 50e-6
+
+
+def test_address_is_the_peer_unless_a_proxy_of_ours_says_otherwise(settings: Any) -> None:
+    settings.TRUSTED_PROXIES = 0
+    assert client_address("203.0.113.7", "198.51.100.1") == "203.0.113.7"
+    settings.TRUSTED_PROXIES = 1
+    assert client_address("10.0.0.1", "198.51.100.1") == "198.51.100.1"
+    assert client_address("10.0.0.1", "6.6.6.6, 198.51.100.1") == "198.51.100.1"
+    settings.TRUSTED_PROXIES = 2
+    assert client_address("10.0.0.1", "6.6.6.6, 198.51.100.1, 10.0.0.2") == "198.51.100.1"
+    assert client_address("10.0.0.1", None) == "10.0.0.1"
+
+
+def test_address_is_one_for_a_customer_and_none_where_unreadable(settings: Any) -> None:
+    settings.TRUSTED_PROXIES = 1
+    first, second = "2001:db8:1:2::1", "2001:db8:1:2:ffff::9"
+    assert client_address(first, None) == client_address(second, None) == "2001:db8:1:2::/64"
+    assert client_address("::ffff:203.0.113.7", None) == "203.0.113.7"
+    assert client_address("", None) == client_address(None, "unknown") == ""
