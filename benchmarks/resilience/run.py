@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess, last_user_message, numbered
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
 TOKENS = 40

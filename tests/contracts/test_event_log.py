@@ -22,7 +22,7 @@ from chat.runs.event_log.memory import (
     TurnLog,
 )
 from chat.runs.event_log.redis import RedisEventLogs, _event, _extend, _packed, _unpacked
-from tests.redis_server import PROGRAM, RedisServer
+from tests.servers.redis_server import PROGRAM, RedisServer
 
 pytestmark = pytest.mark.contracts
 
