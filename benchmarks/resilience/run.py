@@ -316,7 +316,7 @@ class Lab:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Questions under trouble: each answered once?")
-    parser.add_argument("--sends", type=int, default=1000)
+    parser.add_argument("--sends", type=int, default=100)
     parser.add_argument("--people", type=int, default=20)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--shared", action="store_true", help="PostgreSQL and Redis")
