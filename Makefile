@@ -55,19 +55,10 @@ lint: .venv/dev
 
 check: lint test-all
 
+# Every benchmark, or some: make bench BENCHMARKS="tools idle".
+BENCHMARKS := $(patsubst benchmarks/%/run.py,%,$(sort $(wildcard benchmarks/*/run.py)))
 bench: .venv/dev
-	$(BIN)/python -m benchmarks.retrieval.run
-	$(BIN)/python -m benchmarks.thresholds.run
-	$(BIN)/python -m benchmarks.vectors.run
-	$(BIN)/python -m benchmarks.streaming.run
-	$(BIN)/python -m benchmarks.idle.run
-	$(BIN)/python -m benchmarks.memory.run
-	$(BIN)/python -m benchmarks.tools.run
-	$(BIN)/python -m benchmarks.rebuild.run
-	$(BIN)/python -m benchmarks.indexing.run
-	$(BIN)/python -m benchmarks.followups.run
-	$(BIN)/python -m benchmarks.dispatch.run
-	$(BIN)/python -m benchmarks.clarification.run
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name.run || exit 1; done
 
 # Pins: resolved for every supported Python and platform, with hashes and without addresses.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

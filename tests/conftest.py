@@ -4,9 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+#: Two workers of the suite share the cores; a library that starts a thread per core would only wait for the other's.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 #: Chromium and servers are driven from threads of their own beside Django's ORM.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+#: A deadline, or a limit on the time to invent a value, judges the machine: it fails where something else is running.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 LEVELS = ("unit", "integration", "contracts", "e2e")
 DATA = Path(os.environ.get("REPONDANT_DATA", Path(__file__).parents[2] / "shared" / "data"))

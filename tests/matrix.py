@@ -9,7 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.postgres import postgres_url
+from tests.servers.postgres import postgres_url
 
 #: The other contracts know neither database nor vector store.
 LEVELS = ["tests/integration", "tests/contracts/test_vector_store.py"]

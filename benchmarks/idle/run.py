@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.streaming.run import wait_until_up
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: The worker has started by then, and what was passing at the start is gone.

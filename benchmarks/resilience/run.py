@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess, last_user_message, numbered
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
 TOKENS = 40
@@ -316,7 +316,7 @@ class Lab:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Questions under trouble: each answered once?")
-    parser.add_argument("--sends", type=int, default=1000)
+    parser.add_argument("--sends", type=int, default=100)
     parser.add_argument("--people", type=int, default=20)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--shared", action="store_true", help="PostgreSQL and Redis")

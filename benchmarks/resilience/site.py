@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import psycopg
 
-from tests.model_server import ModelServer
-from tests.ports import free_port
-from tests.postgres import postgres_url
-from tests.redis_server import PROGRAM, RedisServer
+from tests.servers.model_server import ModelServer
+from tests.servers.ports import free_port
+from tests.servers.postgres import postgres_url
+from tests.servers.redis_server import PROGRAM, RedisServer
 
 PROJECT = Path(__file__).resolve().parents[2]
 AGENT = "resilience"

@@ -34,8 +34,8 @@ from benchmarks.streaming.direct import (
     run_loop,
     socket_client,
 )
-from tests.model_server import sent_at
-from tests.ports import free_port
+from tests.servers.model_server import sent_at
+from tests.servers.ports import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"

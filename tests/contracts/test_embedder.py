@@ -12,7 +12,7 @@ from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.embeddings.local import MultilingualE5Small, UniversalSentenceEncoder
 from knowledge.embeddings.openai import OpenAIEmbedder
 from knowledge.exceptions import EmbeddingInputError
-from tests import embedding_server
+from tests.servers import embedding_server
 
 TEXTS = [
     "Comment réinitialiser mon mot de passe ?",

@@ -29,7 +29,7 @@ from agents.llm.base import (
 )
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
 

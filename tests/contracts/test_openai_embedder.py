@@ -12,8 +12,8 @@ import pytest
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.openai import OpenAIEmbedder
 from knowledge.exceptions import EmbeddingUnavailableError
-from tests import embedding_server
-from tests.embedding_server import EmbeddingServer
+from tests.servers import embedding_server
+from tests.servers.embedding_server import EmbeddingServer
 
 SECRET = "mon numéro est le 06 12 34 56 78"
 

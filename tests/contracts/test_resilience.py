@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import postgres_url
-from tests.redis_server import PROGRAM
+from tests.servers.postgres import postgres_url
+from tests.servers.redis_server import PROGRAM
 
 pytestmark = pytest.mark.contracts
 

@@ -15,7 +15,7 @@ from chat.thread.messages import Answer, Exchange
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
 from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
 from chat.turn.trace import Trace
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from benchmarks.resilience.site import AGENT, PROJECT, Site, WebProcess
-from tests.model_server import ModelServer
+from tests.servers.model_server import ModelServer
 from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ from django.test import override_settings
 from agents.llm.openai import OpenAILanguageModel
 from faqs.serving import would_serve
 from faqs.verifier import SYSTEM_PROMPT, ModelVerifier
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
 

@@ -21,7 +21,7 @@ from benchmarks.resilience.site import (
     last_user_message,
     numbered,
 )
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 from tests.web_client import Page, Visitor, text_of
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]

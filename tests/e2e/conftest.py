@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.mcp_process import STDIO, free_port
-from tests.model_server import ModelServer
+from tests.servers.mcp_process import STDIO
+from tests.servers.model_server import ModelServer
+from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90

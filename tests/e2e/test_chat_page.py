@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.e2e.conftest import LiveSite
-from tests.model_server import ModelReply
+from tests.servers.model_server import ModelReply
 
 TELEWORK = "Que prévoit l’accord de télétravail pour les frais et le matériel ?"
 CURRICULUM = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.conftest import EXPECT_MS, STAFF, STAFF_PASSWORD, LiveSite
 from tests.e2e.test_chat_page import TELEWORK, ask, wait_for_end
 from tests.e2e.test_tools_page import calling
-from tests.mcp_process import mcp_over_http
-from tests.model_server import Body, ModelReply
+from tests.servers.mcp_process import mcp_over_http
+from tests.servers.model_server import Body, ModelReply
 
 #: Prints the newest conversation: whether its thread is acceptable as it was stored, and its messages.
 READ_THREAD = """

@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from tests.e2e.conftest import LiveSite
-from tests.model_server import ModelReply
+from tests.servers.model_server import ModelReply
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 KNOWN_ANSWER = "deux ans"

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from benchmarks.resilience.site import AGENT, Site
 from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import TELEWORK, WORDS, ask, cited, wait_for_end
-from tests.model_server import ModelServer
+from tests.servers.model_server import ModelServer
 
 #: A server is killed and started again, perhaps on a busy machine.
 pytestmark = pytest.mark.timeout(400)

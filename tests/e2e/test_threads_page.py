@@ -16,7 +16,7 @@ from tests.e2e.test_chat_page import (
     wait_for_end,
 )
 from tests.e2e.test_tools_page import calling
-from tests.model_server import ModelReply
+from tests.servers.model_server import ModelReply
 
 
 def shown_questions(page: Page) -> list[str]:

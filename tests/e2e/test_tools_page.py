@@ -4,7 +4,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import TELEWORK, ask, wait_for_end
-from tests.model_server import ModelReply
+from tests.servers.model_server import ModelReply
 
 
 def calling(name: str, arguments: str) -> ModelReply:

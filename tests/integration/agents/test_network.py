@@ -13,7 +13,7 @@ import pytest
 
 from agents.exceptions import ApplicationError
 from agents.network import Reach, guarded_async_client, guarded_client, host_of, is_public
-from tests.web_site import Answer, certificate, web_site
+from tests.servers.web_site import Answer, certificate, web_site
 
 
 class RefusedError(ApplicationError):

@@ -47,7 +47,7 @@ from tests.admin_pages import (
     superuser_client,
 )
 from tests.factories import make_agent
-from tests.web_site import Answer, Site, web_site
+from tests.servers.web_site import Answer, Site, web_site
 
 PAGE = """<html lang="fr"><head><title>{title}</title></head><body><nav>Accueil Contact</nav><main>
 <h1>{title}</h1><h2>Combien coûte {title} ?</h2><p>Cela coûte {price} euros par an.</p></main></body></html>"""

@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
-from tests.mcp_process import STDIO, mcp_over_http
+from tests.servers.mcp_process import STDIO, mcp_over_http
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls

@@ -20,7 +20,7 @@ from agents.exceptions import (
 )
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk
 from agents.llm.openai import OpenAILanguageModel
-from tests.model_server import ModelReply, ModelServer
+from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.unit
 

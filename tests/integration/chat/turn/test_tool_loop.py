@@ -53,7 +53,7 @@ from tests.factories import (
     make_user,
 )
 from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
-from tests.model_server import ModelReply, ModelServer, check_chat_request
+from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
 from tools_registry.selection.base import SelectedTool, SelectionReason
 from tools_registry.tool import registry

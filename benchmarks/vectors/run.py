@@ -1,4 +1,4 @@
-"""The table store against bare numpy, in one run on one set of points: `python -m benchmarks.vectors.table_store`.
+"""The table store against bare numpy, in one run on one set of points: `python -m benchmarks.vectors.run`.
 
 Bare numpy is a product and a partial sort over the same vectors in memory: no ids, no payloads, no database. The table
 store answers through its public verb, from a temporary SQLite file. The two are timed in turns, so that a busy moment

@@ -1,4 +1,4 @@
-"""Starts `tests/mcp_server.py`, a real server of the official SDK, over streamable HTTP and in a process of its own."""
+"""Starts `mcp_server.py`, a real server of the official SDK, over streamable HTTP and in a process of its own."""
 
 import socket
 import subprocess
@@ -8,17 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.servers.ports import free_port
+
 SERVER = Path(__file__).with_name("mcp_server.py")
 #: As the setting `MCP_STDIO_SERVERS` names it.
 STDIO = {"library": [sys.executable, str(SERVER), "stdio"]}
 _START_SECONDS = 20
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Self
 
 import redis
 
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 START_SECONDS = 10.0
 PROGRAM = shutil.which("redis-server")

@@ -6,7 +6,7 @@ It is a bare `asyncio.Protocol`, so that a hundred streams leave the processor t
 taken from `replies` in order; afterwards `fallback` answers, by default from the passages in the prompt.
 Standard library only; never serve it on another interface than loopback.
 
-    python -m tests.model_server --port 0 --tokens 100 --interval-ms 10
+    python -m tests.servers.model_server --port 0 --tokens 100 --interval-ms 10
 """
 
 import argparse

@@ -3,7 +3,6 @@
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+
+from tests.servers.ports import free_port
 
 LOCAL = "postgres://postgres@127.0.0.1:5432/postgres"
 START_SECONDS = 30
@@ -55,9 +56,7 @@ def _programs() -> Path | None:
 def _start(programs: Path, folder: Path) -> str:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     data = folder / "data"
     _run([programs / "initdb", "-D", data, "-U", "postgres", "--auth", "trust", "--no-sync"])
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
