@@ -1,7 +1,8 @@
 """Texts brought to one form, so that two spellings of the same words are equal. Pure.
 
-There are four forms, because four things are compared: `fold` for words, `fold_keeping_accents` where an accent tells two
-words apart, `fold_letters` for what a database folds as well, `same_writing` for whole answers.
+There is a form for each thing that is compared: `fold` for words, `fold_to_letters` for the names of columns,
+`fold_keeping_accents` where an accent tells two words apart, `fold_letters` for what a database folds as well,
+`same_writing` for whole answers.
 """
 
 import unicodedata
@@ -28,6 +29,11 @@ def fold(text: str) -> str:
         return text.casefold()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
     return decomposed.translate(_WITHOUT_MARKS).replace("œ", "oe")
+
+
+def fold_to_letters(text: str) -> str:
+    """The folded letters alone, one after the other: the form in which the name of a column is looked up."""
+    return "".join(filter(str.isalpha, fold(text)))
 
 
 def fold_keeping_accents(text: str) -> str:
