@@ -21,6 +21,7 @@ from faqs.models import LearnedResponse, LearnedStatus, Phrasing
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.sources import agent_points
+from knowledge.language.folding import same_writing
 from knowledge.vectors.base import vector_store
 
 #: Neighbours looked at for each question, and questions looked at for one answer.
@@ -83,8 +84,7 @@ def similar_text(similar: SimilarAnswer) -> SafeString:
 
 
 def _kind(row: LearnedResponse, answer: str) -> Literal["duplicate", "contradiction"]:
-    same = " ".join(row.answer.casefold().split()) == " ".join(answer.casefold().split())
-    return "duplicate" if same else "contradiction"
+    return "duplicate" if same_writing(row.answer, answer) else "contradiction"
 
 
 def _same_text(agent: Agent, asked: Sequence[str]) -> dict[tuple[int, str], float | None]:

@@ -8,7 +8,6 @@ on the way in. A row that cannot be kept is reported with its line, and the rest
 import csv
 import io
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -31,6 +30,7 @@ from faqs.learning import (
 )
 from faqs.memory.keys import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
+from knowledge.language.folding import fold_to_letters
 
 COLUMNS = ("question", "answer", "category")
 _NAMES = {
@@ -238,7 +238,7 @@ def _dialect(text: str) -> tuple[str, dict[str, int]]:
             continue
         columns: dict[str, int] = {}
         for index, name in enumerate(header):
-            if meaning := _NAMES.get(_plain(name)):
+            if meaning := _NAMES.get(fold_to_letters(name)):
                 columns.setdefault(meaning, index)
         if {"question", "answer"} <= columns.keys():
             return delimiter, columns
@@ -273,11 +273,6 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
         phrasings=tuple(phrasings),
         line=line,
     )
-
-
-def _plain(name: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", name.strip().casefold())
-    return "".join(c for c in decomposed if c.isalpha())
 
 
 def _unreadable(message: str) -> AnswerRejectedError:

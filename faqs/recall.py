@@ -14,7 +14,6 @@ queries, and none when no hit is a validated answer. What is served is the row's
 
 import json
 import time
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -57,6 +56,8 @@ from faqs.models import (
 from faqs.serving import Serving, would_serve
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
+from knowledge.language.folding import fold
+from knowledge.language.tokens import words
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 
@@ -454,6 +455,4 @@ def _learned_first(hits: Iterator[Passage]) -> Iterator[Passage]:
 
 def _bare(text: str) -> str:
     """The words of a text, without case, accents, punctuation and signs."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    kept = (c if c.isalnum() else " " for c in decomposed if not unicodedata.combining(c))
-    return " ".join("".join(kept).split())
+    return " ".join(words(fold(text)))

@@ -1,5 +1,5 @@
-"""Documents to vectors and back: parsing, chunks, embeddings, vector stores, indexing, search.
+"""Documents to vectors and back: parsing, chunks, embeddings, vector stores, indexing, search; and the words of a language.
 
-Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`.
+Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`, `language`.
 Imports `agents` only.
 """

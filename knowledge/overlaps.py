@@ -19,6 +19,8 @@ from django.db.models import Q
 
 from agents.models import Agent, IndexingMethod
 from knowledge.calibration import threshold_profile
+from knowledge.language.folding import fold_keeping_accents
+from knowledge.language.tokens import words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.payloads import Passage, is_question, passage_from_hit
 from knowledge.search import collection_alias
@@ -130,10 +132,10 @@ def _ask_the_same(first: str, second: str) -> bool:
 
 
 def _kind(first: str, second: str) -> OverlapKind:
-    words = [set(re.findall(r"\w+", text.casefold())) for text in (first, second)]
+    said = [set(words(fold_keeping_accents(text))) for text in (first, second)]
     figures = [sorted(_NUMBER.findall(text)) for text in (first, second)]
-    union = words[0] | words[1]
-    alike = not union or len(words[0] & words[1]) / len(union) >= _SAME_ANSWER
+    union = said[0] | said[1]
+    alike = not union or len(said[0] & said[1]) / len(union) >= _SAME_ANSWER
     if figures[0] == figures[1] and alike:
         return OverlapKind.DUPLICATE
     return OverlapKind.CONTRADICTION

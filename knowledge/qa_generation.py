@@ -6,7 +6,6 @@ model's own errors (`LLMError`) do, and the caller must not retry: the backend a
 """
 
 import re
-import unicodedata
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -15,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
 from knowledge.chunking import KnowledgeUnit
+from knowledge.language.folding import fold
+from knowledge.language.tokens import words
 
 #: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.
 PROMPT_VERSION = 1
@@ -191,9 +192,7 @@ def _objection(question: str, answer: str, known: frozenset[str]) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
-    return frozenset(re.findall(r"\w+", plain))
+    return frozenset(words(fold(text)))
 
 
 def _invented_numbers(answer: str, known: frozenset[str]) -> bool:
@@ -202,9 +201,9 @@ def _invented_numbers(answer: str, known: frozenset[str]) -> bool:
 
 def _grounding(answer: str, known: frozenset[str]) -> float:
     """The share of the answer's words that the source holds, endings aside; short words do not count."""
-    words = [word for word in _words(answer) if len(word) > 3 or word.isdigit()]
-    if not words:
+    telling = [word for word in _words(answer) if len(word) > 3 or word.isdigit()]
+    if not telling:
         # "Oui." or "Non." says nothing that could be checked against the passage.
         return 1.0 if _words(answer) & (known | {"oui", "non", "yes", "no"}) else 0.0
     stems = {word[:5] for word in known}
-    return sum(word[:5] in stems for word in words) / len(words)
+    return sum(word[:5] in stems for word in telling) / len(telling)

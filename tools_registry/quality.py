@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from knowledge.language.classes import word_class
+from knowledge.language.folding import fold
 from tools_registry.ranking import spoken_name, words_of
 from tools_registry.tool import ToolSpec
 
@@ -16,10 +18,6 @@ ALIKE = 0.85
 _SHORT, _BRIEF, _LONG = 40, 80, 1_200
 _FEW_WORDS = 5
 _ENOUGH_EXAMPLES = 3
-#: Folded beginnings of words that say when a tool is right.
-_WHEN = frozenset(
-    ("quand", "lorsq", "utili", "perme", "when", "use", "used", "usefu", "if", "si", "call")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,7 @@ def _of_description(spec: ToolSpec) -> list[Finding]:
         found.append(Finding(_("La description ne fait que répéter le nom."), 20))
     elif len(words) < _FEW_WORDS:
         found.append(Finding(_("La description a peu de mots qui disent de quoi il s’agit."), 15))
-    folded = {word[:5] for word in text.casefold().split()}
-    if not folded & _WHEN:
+    if word_class("telling_when").isdisjoint(word[:5] for word in fold(text).split()):
         found.append(Finding(_("La description ne dit pas quand utiliser l’outil."), 10))
     return found
 

@@ -9,7 +9,6 @@ were measured on public data (`benchmarks/tools/README.md`); none of them is sta
 import copy
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge.embeddings.base import Vectors
-from tools_registry.stopwords import STOPWORDS
+from knowledge.language.classes import word_class
+from knowledge.language.folding import fold
+from knowledge.language.tokens import words
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]
@@ -57,7 +58,7 @@ _COPIED_BYTES = 64_000_000
 _WORTH_A_COPY = 0.75
 #: Up to so many best scores are found one after the other, which is faster than a partition.
 _FEW = 16
-_WORD = re.compile(r"[^\W_]+")
+_STOP_WORDS = word_class("tool_stop_words")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -95,8 +96,7 @@ def parameter_text(spec: ToolSpec) -> str:
 
 def spoken_name(name: str) -> str:
     """`MapTool_find-route` as words: "Map Tool find route"."""
-    words = _WORD.findall(_CAMEL.sub(" ", name))
-    return " ".join(words) or name
+    return " ".join(words(_CAMEL.sub(" ", name))) or name
 
 
 def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
@@ -251,14 +251,7 @@ def best_positions(scores: Scores, limit: int) -> list[int]:
 
 def words_of(text: str) -> list[str]:
     """Folded beginnings of the words that say something, in French and in English."""
-    if not text.isascii():
-        decomposed = unicodedata.normalize("NFKD", text)
-        text = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return [
-        word[:_STEM]
-        for word in _WORD.findall(text.lower())
-        if len(word) > 1 and word not in STOPWORDS
-    ]
+    return [word[:_STEM] for word in words(fold(text)) if len(word) > 1 and word not in _STOP_WORDS]
 
 
 def _tool_words(spec: ToolSpec) -> list[str]:

@@ -6,13 +6,13 @@ ask the same thing. An audience is a short text that an entry keeps from the day
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from agents.models import Audience
 from knowledge.embeddings.base import Recipe
+from knowledge.language.folding import fold_keeping_accents
 
 _CLOSING = " ?!.…\u00a0\u202f"
 _GROUPS = f"{Audience.GROUPS.value}:"
@@ -32,8 +32,7 @@ class Scope:
 
 def normalised_question(question: str) -> str:
     """Case, spaces and closing punctuation do not make another question; accents do (« ou », « où »)."""
-    folded = unicodedata.normalize("NFKC", question).casefold().replace("’", "'")
-    return " ".join(folded.split()).rstrip(_CLOSING)
+    return " ".join(fold_keeping_accents(question).split()).rstrip(_CLOSING)
 
 
 def key_hash(*, phase: str, project: str, question: str) -> str:

@@ -4,16 +4,15 @@ Words and their character trigrams are hashed into signed buckets; case and acce
 nothing beyond "similar spelling", so it must never serve real questions.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
 
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
+from knowledge.language.folding import fold
+from knowledge.language.tokens import words
 
-_WORD = re.compile(r"\w+")
 _WORD_WEIGHT = 2.0
 
 
@@ -28,7 +27,7 @@ class HashingEmbedder(Embedder):
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         rows = np.zeros((len(texts), self._recipe.dimensions), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            for feature, weight in _features(_folded(text)):
+            for feature, weight in _features(fold(text)):
                 code = crc32(feature.encode())
                 row[(code >> 1) % len(row)] += weight if code & 1 else -weight
             if not row.any():  # every feature met its opposite
@@ -37,14 +36,8 @@ class HashingEmbedder(Embedder):
 
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
-    words = _WORD.findall(text) or [text]
-    for word in words:
+    for word in words(text) or [text]:
         yield f"word {word}", _WORD_WEIGHT
         padded = f"_{word}_"
         for start in range(len(padded) - 2):
             yield padded[start : start + 3], 1.0
-
-
-def _folded(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))

@@ -5,11 +5,11 @@ its question or its answer is left out with a notice that names its line.
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 
 from django.utils.translation import gettext as _
 
+from knowledge.language.folding import fold_to_letters
 from knowledge.parsing.base import Block, clean_text, one_line
 from knowledge.parsing.html import html_fragment_text
 
@@ -35,7 +35,7 @@ def question_columns(header: Sequence[str]) -> dict[str, int]:
     """Where the header has its question, answer and category; empty without the first two."""
     columns: dict[str, int] = {}
     for index, name in enumerate(header):
-        if meaning := _COLUMNS.get(_plain_name(name)):
+        if meaning := _COLUMNS.get(fold_to_letters(name)):
             columns.setdefault(meaning, index)
     return columns if {"question", "answer"} <= columns.keys() else {}
 
@@ -77,11 +77,6 @@ def some_notices(notices: Sequence[str]) -> tuple[str, ...]:
         *notices[:_MAX_NOTICES],
         _("et %(count)d autres lignes ignorées") % {"count": more},
     )
-
-
-def _plain_name(name: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", name.strip().casefold())
-    return "".join(character for character in decomposed if character.isalpha())
 
 
 def _cell(value: str) -> str:

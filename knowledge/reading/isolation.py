@@ -24,10 +24,10 @@ from django.utils.translation import gettext as _
 
 from knowledge.chunking import ChunkDraft, KnowledgeUnit, chunk_document
 from knowledge.exceptions import UnreadableDocumentError
+from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
-from knowledge.parsing.base import unreadable
+from knowledge.parsing.base import ParsedDocument, unreadable
 from knowledge.parsing.registry import parse_document
-from knowledge.reading.language import language_of
 
 logger = logging.getLogger(__name__)
 
@@ -125,8 +125,14 @@ def read_here(data: bytes, *, filename: str) -> ReadDocument:
     parsed = parse_document(data, filename=filename)
     drafts = tuple(chunk_document(parsed))
     return ReadDocument(
-        parsed.title, parsed.source_type, parsed.notices, drafts, language_of(parsed)
+        parsed.title, parsed.source_type, parsed.notices, drafts, _language_of(parsed)
     )
+
+
+def _language_of(parsed: ParsedDocument) -> str:
+    """The language of a document, from passages over its whole length."""
+    blocks = parsed.blocks[:: max(1, len(parsed.blocks) // SAMPLES)]
+    return document_language([f"{block.question} {block.text}" for block in blocks])
 
 
 def _guarded(data: bytes, *, filename: str) -> ReadDocument:

@@ -13,9 +13,6 @@ The stores compute terms from the payload themselves: no caller can write a poin
 """
 
 import math
-import re
-import threading
-import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +20,11 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import Stemmer
+
+from knowledge.language.classes import word_class
+from knowledge.language.folding import fold
+from knowledge.language.stemming import common_stem
+from knowledge.language.tokens import words
 
 Ids = npt.NDArray[np.uint32]
 Weights = npt.NDArray[np.float32]
@@ -49,23 +50,7 @@ _ROOT_WEIGHT = 0.5
 #: Bounds the work for one question; further words are not looked up.
 MAX_QUESTION_WORDS = 64
 
-_WORD = re.compile(r"[^\W_]+")
-_STOP_WORDS = frozenset(
-    """
-    a au aux avec c ce ceci cela celle celles celui ces cet cette ceux chez comment d dans de des donc dont du elle
-    elles en entre est et etait etant etc ete etes etre eu eux fait faire faut il ils j je l la le les leur leurs lui
-    m ma mais me mes moi mon n ne ni nos notre nous on ont ou par parce pas peut peuvent peux plus pour pourquoi
-    pouvez puis qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si soit son sont sous suis sur
-    t ta te tes toi ton tous tout toute toutes tres tu un une unes uns vers vos votre vous y ai as avez avons avoir
-    avait combien dois doit doivent peu ca aussi lors ainsi alors afin ayant
-    am an and any are at be been being but by can could did do does doing don for from had has have he her hers him
-    his how i in into is it its ll may might my no nor not of or our ours re shall she should so some such than that
-    the their theirs them then there these they this those to too ve was we were what when where which who whom why
-    will with would you your yours
-    """.split()
-)
-_stemmers = (Stemmer.Stemmer("french"), Stemmer.Stemmer("english"))
-_stemming = threading.Lock()  # a stemmer has a state of its own
+_STOP_WORDS = word_class("stop_words")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,23 +82,16 @@ class Terms:
         )
 
 
-def words(text: str) -> list[str]:
+def content_words(text: str) -> list[str]:
     """The words of `text` that have content: lower case, without accents."""
-    decomposed = unicodedata.normalize(
-        "NFKD", text.casefold().replace("œ", "oe").replace("æ", "ae")
-    )
-    plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return [word for word in _WORD.findall(plain) if word not in _STOP_WORDS]
+    plain = fold(text).replace("æ", "ae")  # as the terms are stored
+    return [word for word in words(plain) if word not in _STOP_WORDS]
 
 
 @lru_cache(maxsize=65_536)
 def word_terms(word: str) -> tuple[tuple[int, float], ...]:
-    """The terms of a word of `words`, with what each counts."""
-    with _stemming:
-        stem = word
-        for stemmer in _stemmers:
-            stem = stemmer.stemWord(stem)
-    terms = [(_term_id(stem), 1.0)]
+    """The terms of a word of `content_words`, with what each counts."""
+    terms = [(_term_id(common_stem(word)), 1.0)]
     if not word.isdigit() and len(word) >= _ROOT_LETTERS:
         terms.append((_term_id(f"{word[:_ROOT_LETTERS]}-"), _ROOT_WEIGHT))
     return tuple(terms)
@@ -121,7 +99,7 @@ def word_terms(word: str) -> tuple[tuple[int, float], ...]:
 
 def question_terms(text: str) -> Terms:
     weights: dict[int, float] = {}
-    for word in words(text)[:MAX_QUESTION_WORDS]:
+    for word in content_words(text)[:MAX_QUESTION_WORDS]:
         weights.update(word_terms(word))
     return Terms.of(weights)
 
@@ -135,7 +113,7 @@ def document_terms(payload: Mapping[str, object]) -> Terms:
         text = payload.get(field)
         if not isinstance(text, str):
             continue
-        for word in words(text):
+        for word in content_words(text):
             length += weight
             for term, _weight in word_terms(word):
                 counts[term] = counts.get(term, 0.0) + weight

@@ -13,10 +13,10 @@ from knowledge.vectors.lexical import (
     MAX_QUESTION_WORDS,
     Postings,
     Terms,
+    content_words,
     document_terms,
     question_terms,
     word_terms,
-    words,
 )
 from knowledge.vectors.similarity import Matrix, rank_hybrid
 
@@ -25,7 +25,7 @@ texts = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8).map(" ".jo
 
 
 def stems(text: str) -> set[int]:
-    return {word_terms(word)[0][0] for word in words(text)}
+    return {word_terms(word)[0][0] for word in content_words(text)}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_forms_of_a_word_are_one_term(one: str, two: str) -> None:
 
 @pytest.mark.parametrize("text", ["Est-ce que je peux le faire ?", "what is it for", " ?! ", ""])
 def test_words_without_content_are_left_out(text: str) -> None:
-    assert words(text) == []
+    assert content_words(text) == []
     assert not len(question_terms(text))
 
 
@@ -87,14 +87,14 @@ def test_terms_survive_storage(text: str) -> None:
 
 def naive_overlap(question: str, document: str, all_documents: list[str]) -> float:
     """BM25 over what the question's words could reach, word by word."""
-    asked = {term: weight for word in words(question) for term, weight in word_terms(word)}
-    said = [term for word in words(document) for term, _ in word_terms(word)]
-    length = len(words(document))
+    asked = {term: weight for word in content_words(question) for term, weight in word_terms(word)}
+    said = [term for word in content_words(document) for term, _ in word_terms(word)]
+    length = len(content_words(document))
     norm = 0.9 * (0.5 + 0.5 * length / 100)
     reached = possible = 0.0
     for term, weight in asked.items():
         having = sum(
-            any(term == t for word in words(other) for t, _ in word_terms(word))
+            any(term == t for word in content_words(other) for t, _ in word_terms(word))
             for other in all_documents
         )
         rare = math.log(1 + (len(all_documents) - having + 0.5) / (having + 0.5))

@@ -1,10 +1,9 @@
-"""The language of a document."""
+"""The language of a question, and of a document."""
 
 import pytest
 
-from knowledge.parsing.registry import parse_document
+from knowledge.language.detection import document_language, language_of
 from knowledge.reading.isolation import read_as_json, read_from_json, read_here
-from knowledge.reading.language import detect_language, language_of
 
 TEXTS = {
     "fr": "La carte de lecteur coûte douze euros par an et se retire à l'accueil de la bibliothèque.",
@@ -14,19 +13,33 @@ TEXTS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("OÙ est l’accueil ?", "fr"),
+        ("Where is the desk?", "en"),
+        ("", ""),
+        ("Wifi ?", ""),
+        ("Le desk is", ""),  # one small word of each
+    ],
+)
+def test_small_words_tell_the_language_of_a_question(question: str, language: str) -> None:
+    assert language_of(question) == language
+
+
 @pytest.mark.parametrize("code", TEXTS)
 def test_a_sentence_is_enough(code: str) -> None:
-    assert detect_language([TEXTS[code]]) == code
+    assert document_language([TEXTS[code]]) == code
 
 
 @pytest.mark.parametrize("text", ["", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |"])
 def test_too_little_text_says_nothing(text: str) -> None:
-    assert detect_language([text]) == ""
+    assert document_language([text]) == ""
 
 
 def test_long_document_is_judged_over_its_whole_length() -> None:
     text = TEXTS["en"] + "\n\n" + "\n\n".join(f"{TEXTS['fr']} {n}." for n in range(300))
-    assert language_of(parse_document(text.encode(), filename="a.txt")) == "fr"
+    assert read_here(text.encode(), filename="a.txt").language == "fr"
 
 
 def test_language_comes_through_the_pipe_of_the_reader() -> None:

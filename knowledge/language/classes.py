@@ -1,0 +1,25 @@
+"""Classes of words, read from `words/<language>.toml`: what only grammar, courtesy or habit puts into a text.
+
+Every file has the same classes. Words stand folded (`folding.fold`), separated by spaces.
+"""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+#: In the order in which their stemmers and word lists are applied.
+LANGUAGES = ("fr", "en")
+_FOLDER = Path(__file__).parent / "words"
+
+
+@cache
+def word_classes(language: str) -> dict[str, str]:
+    """Every class of one language by its name, as it stands in the file."""
+    return tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def word_class(name: str, language: str = "") -> frozenset[str]:
+    """The words of a class in one language, or in all of them."""
+    chosen = (language,) if language else LANGUAGES
+    return frozenset(word for code in chosen for word in word_classes(code)[name].split())

@@ -1,0 +1,52 @@
+"""Texts brought to one form, so that two spellings of the same words are equal. Pure.
+
+There is a form for each thing that is compared: `fold` for words, `fold_to_letters` for the names of columns,
+`fold_keeping_accents` where an accent tells two words apart, `fold_letters` for what a database folds as well,
+`same_writing` for whole answers.
+"""
+
+import unicodedata
+
+
+class _Marks(dict[int, str | None]):
+    """For `str.translate`: combining marks go. Each character is looked up once."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        kept = self[code] = None if unicodedata.combining(character) else character
+        return kept
+
+
+_WITHOUT_MARKS = _Marks()
+#: The lower-case letters that PostgreSQL folds with TRANSLATE, and what each becomes.
+ACCENTED = "àáâãäåçèéêëìíîïñòóôõöùúûüýÿ’"
+PLAIN = "aaaaaaceeeeiiiinooooouuuuyy'"
+
+
+def fold(text: str) -> str:
+    """Lower case, without accents, ligatures and curly apostrophes: the form in which words are compared."""
+    if text.isascii():
+        return text.casefold()
+    decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
+    return decomposed.translate(_WITHOUT_MARKS).replace("œ", "oe")
+
+
+def fold_to_letters(text: str) -> str:
+    """The folded letters alone, one after the other: the form in which the name of a column is looked up."""
+    return "".join(filter(str.isalpha, fold(text)))
+
+
+def fold_keeping_accents(text: str) -> str:
+    """Lower case and one form of each character, accents kept: « ou » is not « où ». Stored keys are made of it."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+
+
+def fold_letters(text: str) -> str:
+    """Lower case, without accents, letter for letter: what LOWER and TRANSLATE give too, so « œ » stays."""
+    parts = unicodedata.normalize("NFD", text.lower()).translate(_WITHOUT_MARKS)
+    return parts.replace("’", "'")
+
+
+def same_writing(first: str, second: str) -> bool:
+    """Whether two texts differ in case and spaces at most: accents, signs and exponents are what an answer says."""
+    return first.casefold().split() == second.casefold().split()

@@ -1,0 +1,35 @@
+"""The files of words: what a language has to bring."""
+
+from pathlib import Path
+
+import pytest
+
+from knowledge.language import classes
+from knowledge.language.classes import LANGUAGES, word_class, word_classes
+from knowledge.language.folding import fold
+
+
+def test_every_file_of_words_is_a_language() -> None:
+    files = (Path(classes.__file__).parent / "words").glob("*.toml")
+    assert sorted(file.stem for file in files) == sorted(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_lacks_no_class_that_another_has(language: str) -> None:
+    known = {name for other in LANGUAGES for name in word_classes(other)}
+    missing = sorted(name for name in known if not word_classes(language).get(name, "").split())
+    assert not missing, f"words/{language}.toml has no words for: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_stand_folded_and_once(language: str) -> None:
+    for name, text in word_classes(language).items():
+        found = text.split()
+        assert fold(text) == text, name
+        assert len(found) == len(set(found)), name
+
+
+def test_a_class_is_asked_for_one_language_or_for_all() -> None:
+    assert "the" in word_class("stop_words", "en")
+    assert "the" not in word_class("stop_words", "fr")
+    assert {"the", "les"} <= word_class("stop_words")
