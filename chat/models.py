@@ -78,7 +78,7 @@ class Conversation(models.Model):
         related_name="conversations",
         verbose_name=_("clé d’API"),
     )
-    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.turn.client_threads`).
+    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.doors.openai.client_threads`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
@@ -327,7 +327,7 @@ class Message(models.Model):
 
 
 class ThreadSummary(models.Model):
-    """What was said up to the end of a turn, on its branch, in short (`chat.turn.summaries`)."""
+    """What was said up to the end of a turn, on its branch, in short (`chat.runs.summaries`)."""
 
     turn = models.OneToOneField(
         Turn,

@@ -37,10 +37,10 @@ django.setup()
 from django.utils.module_loading import import_string  # noqa: E402
 
 from agents.llm.base import language_model  # noqa: E402
-from chat.thread.messages import Answer  # noqa: E402
 from chat.turn.follow_ups import follow_up_rule, standalone_question  # noqa: E402
 from chat.turn.rewriting import rejection, rewrite  # noqa: E402
 from chat.turn.trace import Trace  # noqa: E402
+from chat.turn.values import Answer  # noqa: E402
 from faqs.serving import would_serve  # noqa: E402
 from knowledge.calibration import Rate, threshold_profile  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402

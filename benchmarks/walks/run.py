@@ -60,14 +60,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             run_step("prepare", options.root, folder)
             found = json.loads(run_step(name, options.root, folder).splitlines()[-1])
-        seen, carried = found["seen"], found["carried"]
-        print(
-            f"{name:8} {len(seen):3} files {sum(seen.values()):4} functions;"
-            f" given the question: {len(carried):3} files {sum(carried.values()):4} functions"
-        )
+        print(f"{name:8} {len(found):3} files {sum(found.values()):4} functions")
         if options.list:
-            for file, count in seen.items():
-                print(f"    {count:3} {carried.get(file, 0):3} {file}")
+            for file, count in found.items():
+                print(f"    {count:3} {file}")
     return None
 
 
@@ -105,8 +101,7 @@ def step(name: str, root: Path) -> None:
         else:
             asyncio.run(walk_question(name, steps))
         sys.setprofile(None)
-    found = {"seen": by_file(steps.seen), "carried": by_file(steps.carried)}
-    print(json.dumps(found))
+    print(json.dumps(by_file(steps.seen)))
     return None
 
 
@@ -116,9 +111,6 @@ class Steps:
     def __init__(self, root: Path) -> None:
         self.is_on = False
         self.seen: set[tuple[str, str]] = set()
-        #: Those of them that were given the question itself, or a value that holds it.
-        self.carried: set[tuple[str, str]] = set()
-        self.subject = ""
         self._root = f"{root.resolve()}{os.sep}"
 
     def note(self, frame: FrameType, event: str, _argument: Any) -> None:
@@ -186,11 +178,10 @@ async def walk_question(name: str, steps: Steps) -> None:
 
     ask: Callable[[Any, str], Any] = over_v1 if name == "v1" else over_socket
     handles = [await database_sync_to_async(handle)(name) for _time in range(2)]
-    question = steps.subject = STORED if name == "direct" else ASKED
+    question = STORED if name == "direct" else ASKED
     await ask(application, handles[0], steps)(question)
     await asyncio.sleep(1.5)
     steps.seen.clear()
-    steps.carried.clear()
     await ask(application, handles[1], steps)(question)
 
 

@@ -15,10 +15,10 @@ from agents.effective import current_config
 from agents.llm.base import language_model
 from agents.transactions import short_write
 from chat.models import Turn, TurnStatus
+from chat.runs.summaries import summarise
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
-from chat.turn.path import TurnRequest, TurnResult
-from chat.turn.summaries import summarise
+from chat.turn.values import TurnRequest, TurnResult
 from faqs.choices import keep_choice
 from faqs.learning import record_served, remember_answer
 from faqs.unanswered import keep_unanswered
@@ -60,7 +60,7 @@ async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 async def write_summary(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model summarise the conversation for its next turn, where staff want that (`chat.turn.summaries`).
+    """Have the model summarise the conversation for its next turn, where staff want that (`chat.runs.summaries`).
 
     Apart from `settle`: it takes as long as a model takes, and nothing waits for it. Raises `IsolationError`.
     """

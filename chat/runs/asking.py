@@ -14,7 +14,8 @@ from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle, write_summary
 from chat.runs.titles import write_title
 from chat.thread.messages import claim_turn
-from chat.turn.path import TurnRequest, TurnResult, run_turn
+from chat.turn.path import run_turn
+from chat.turn.values import TurnRequest, TurnResult
 
 
 def ask(
@@ -73,15 +74,10 @@ def _request(
             raise ConversationNotFoundError(
                 f"{deployment.slug} has no conversation {conversation_id}."
             )
+    language = settings.LANGUAGE_CODE
     if dry_run:
-        return TurnRequest(
-            deployment_id=deployment.pk,
-            question=question,
-            language=settings.LANGUAGE_CODE,
-            conversation_id=conversation_id,
-            phase=found.phase if found else "",
-            project=found.project if found else "",
-        )
+        unstored = TurnRequest(deployment.pk, question, language)
+        return TurnRequest.of(found, question, language) if found else unstored
     conversation = found or Conversation.objects.create(deployment=deployment)
     claimed = claim_turn(
         conversation_id=conversation.pk,
@@ -89,17 +85,7 @@ def _request(
         question=question,
         lease_seconds=settings.TURN_TIMEOUT_SECONDS + settings.TURN_LEASE_SECONDS,
     )
-    return TurnRequest(
-        deployment_id=deployment.pk,
-        question=question,
-        language=settings.LANGUAGE_CODE,
-        turn_id=claimed.turn_id,
-        conversation_id=conversation.pk,
-        user_id=conversation.user_id,
-        phase=conversation.phase,
-        project=conversation.project,
-        is_first=claimed.is_first,
-    )
+    return TurnRequest.of(conversation, question, language, claimed)
 
 
 async def _ignore(event: Event) -> None:

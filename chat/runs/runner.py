@@ -40,9 +40,10 @@ from chat.thread.messages import (
     wanted_turns,
 )
 from chat.thread.rounds import decide_call, pending_calls
-from chat.turn.client_threads import given_context
-from chat.turn.path import ENDS, TurnRequest, TurnResult, load_context, run_turn
+from chat.turn.context import load_context
+from chat.turn.path import ENDS, run_turn
 from chat.turn.tool_loop import awaiting
+from chat.turn.values import TurnRequest, TurnResult
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class Runner:
         if decided is None:
             return None
         conversation, claimed, meta = decided
-        request = _again(conversation, claimed, meta, language)
+        request = TurnRequest.of(conversation, meta.question, language, claimed)
         self._launch(replace(request, is_resumed=True), claimed, meta)
         return turn.pk
 
@@ -148,7 +149,8 @@ class Runner:
         if reopened is None:
             return turn.pk
         conversation, claimed, meta = reopened
-        self._launch(_again(conversation, claimed, meta, language), claimed, meta)
+        request = TurnRequest.of(conversation, meta.question, language, claimed)
+        self._launch(request, claimed, meta)
         return turn.pk
 
     def _launch(self, request: TurnRequest, claimed: ClaimedTurn, meta: Meta) -> None:
@@ -382,18 +384,7 @@ def _claim(
     )
     if not claimed.is_new:
         return claimed, None
-    request = TurnRequest(
-        deployment_id=conversation.deployment_id,
-        question=question,
-        language=language,
-        turn_id=claimed.turn_id,
-        conversation_id=conversation.pk,
-        user_id=conversation.user_id,
-        phase=conversation.phase,
-        project=conversation.project,
-        is_first=claimed.is_first,
-        given=given_context(conversation),
-    )
+    request = TurnRequest.of(conversation, question, language, claimed)
     try:
         with translation.override(language):
             return claimed, replace(request, context=load_context(request))
@@ -489,24 +480,6 @@ def _reopened(turn_id: uuid.UUID) -> tuple[Conversation, ClaimedTurn, Meta] | No
     if not reopen_turn(turn_id):
         return None
     return Conversation.objects.get(turns=turn_id), *_stored_meta(turn_id)
-
-
-def _again(
-    conversation: Conversation, claimed: ClaimedTurn, meta: Meta, language: str
-) -> TurnRequest:
-    """A stored turn as a request: it runs for whom it ran before."""
-    return TurnRequest(
-        deployment_id=conversation.deployment_id,
-        question=meta.question,
-        language=language,
-        turn_id=claimed.turn_id,
-        conversation_id=conversation.pk,
-        user_id=conversation.user_id,
-        phase=conversation.phase,
-        project=conversation.project,
-        given=given_context(conversation),
-        run=claimed.run,
-    )
 
 
 def _stored_end(turn: Turn, answer: Message | None) -> Event:

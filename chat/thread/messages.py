@@ -6,10 +6,10 @@ write to a thread makes its conversation's next version, and takes that row firs
 """
 
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import IntegrityError
@@ -52,23 +52,6 @@ TITLE_CHARACTERS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A question and its answer, with the conversation that both belong to, and their turn where they are stored."""
-
-    conversation_id: uuid.UUID
-    question: str
-    answer: str
-    turn_id: uuid.UUID | None = None
-
-    def as_prompt(self) -> list[PromptMessage]:
-        owner = self.conversation_id
-        return [
-            PromptMessage("user", self.question, conversation_id=owner),
-            PromptMessage("assistant", self.answer, conversation_id=owner),
-        ]
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimedTurn:
     """`is_new` is false when this client message already has its turn: follow it, do not answer twice. `is_first`:
     nothing was written to the conversation before, and nobody has named it."""
@@ -81,32 +64,26 @@ class ClaimedTurn:
     run: int = 0
 
 
-@dataclass(slots=True)
-class Answer:
-    """An answer in the making: filled by the path of a question, saved whole at its end."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run of a turn ends: its answer, the columns of its row, and whether it leaves a planned round behind."""
 
-    text: str = ""
-    source: str = ""
-    model: str = ""
-    score: float | None = None
-    best_score: float | None = None
-    sources: list[dict[str, Any]] = field(default_factory=list)
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    #: The validated answer that was given, counted once the exchange is saved.
-    learned_id: int | None = None
-    rounds: int = 0
-    efficiency: float = 100.0
-    stop_reason: str = ""
-    #: A round is planned and not in the thread yet.
+    turn_id: uuid.UUID
+    conversation_id: uuid.UUID
+    run: int
+    status: TurnStatus
+    text: str
+    sources: Sequence[dict[str, Any]]
+    #: `statements.ENDING`, but for the status and the time.
+    columns: Mapping[str, object]
     has_open_round: bool = False
-    is_personal: bool = False
-    #: The name of the agent that answered, where the deployment has several.
-    answered_by: str = ""
-    #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
-    had_history: bool = False
-    had_tool_results: bool = False
+
+
+class Owned(Protocol):
+    """Anything that was said: it belongs to one conversation, or to none."""
+
+    @property
+    def conversation_id(self) -> uuid.UUID | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +349,11 @@ def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) 
     return on_branch.values_list("content", flat=True).first() or ""
 
 
-def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
-    """The last `limit` finished exchanges of the current branch, oldest first; the one being answered is not finished."""
+def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[Message, Message]]:
+    """The last `limit` questions of the current branch that are answered, each with its answer, oldest first.
+
+    The one being answered is not finished.
+    """
     messages = Message.objects.for_conversation(conversation_id).exchanges()
     finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
     # The branch comes along with the messages: one line costs no second look.
@@ -385,21 +365,10 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
     by_turn: dict[uuid.UUID | None, dict[str, Message]] = {}
     for message in reversed(newest):
         by_turn.setdefault(message.turn_id, {})[message.role] = message
-    return [
-        Exchange(
-            conversation_id=pair[Role.USER].conversation_id,
-            question=pair[Role.USER].content,
-            answer=pair[Role.ASSISTANT].content,
-            turn_id=turn_id,
-        )
-        for turn_id, pair in by_turn.items()
-        if len(pair) == 2
-    ]
+    return [(pair[Role.USER], pair[Role.ASSISTANT]) for pair in by_turn.values() if len(pair) == 2]
 
 
-def check_isolation(
-    messages: Sequence[PromptMessage | ThreadMessage | Exchange], conversation_id: uuid.UUID | None
-) -> None:
+def check_isolation(messages: Sequence[Owned], conversation_id: uuid.UUID | None) -> None:
     """Raise before a model is called with anything of another conversation; system text belongs to none."""
     foreign = [
         message.conversation_id
@@ -644,62 +613,39 @@ def _close_calls(
     ).version
 
 
-def save_exchange(
-    *,
-    turn_id: uuid.UUID,
-    conversation_id: uuid.UUID,
-    answer: Answer,
-    status: TurnStatus,
-    trace: list[dict[str, Any]],
-    error_code: str = "",
-    run: int = 0,
-) -> int | None:
+def save_exchange(ending: Ending) -> int | None:
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
     A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
     of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
     again.
     """
-    ending: dict[str, object] = {
-        "status": status,
-        "answer_source": answer.source,
-        "model": answer.model,
-        "score": answer.score,
-        "best_score": answer.best_score,
-        "llm_calls": answer.llm_calls,
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "rounds": answer.rounds,
-        "efficiency": answer.efficiency,
-        "stop_reason": answer.stop_reason,
-        "is_personal": answer.is_personal,
-        "answered_by": answer.answered_by,
-        "trace": trace,
-        "error_code": error_code,
-        "finished_at": None if status is TurnStatus.AWAITING_APPROVAL else timezone.now(),
+    is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
+    conversation_id, turn_id = ending.conversation_id, ending.turn_id
+    run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": ending.run}
+    columns = {
+        **ending.columns,
+        "status": ending.status,
+        "finished_at": None if is_pause else timezone.now(),
     }
-    this_run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": run}
     with short_write():
-        if not statements.END_TURN.run(**this_run, **ending):
-            if not statements.END_LATE_TURN.run(**this_run, **ending):
+        if not statements.END_TURN.run(**run, **columns):
+            if not statements.END_LATE_TURN.run(**run, **columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
-        if answer.has_open_round and status is not TurnStatus.AWAITING_APPROVAL:
+        if ending.has_open_round and not is_pause:
             _apply_abandoned_rounds(conversation_id)
         statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
-        is_pause = status is TurnStatus.AWAITING_APPROVAL
-        if is_pause or (not answer.text and status is TurnStatus.FAILED):
+        if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):
             return None
-        message = statements.INSERT_MESSAGE.run(
-            Message(
-                conversation_id=conversation_id,
-                turn_id=turn_id,
-                role=Role.ASSISTANT,
-                content=answer.text,
-                sources=answer.sources,
-            )
+        message = Message(
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+            role=Role.ASSISTANT,
+            content=ending.text,
+            sources=list(ending.sources),
         )
-        return message.pk
+        return statements.INSERT_MESSAGE.run(message).pk
 
 
 def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:

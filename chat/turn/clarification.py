@@ -11,23 +11,20 @@ they accept it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, override
 
-from agents.effective import EffectiveConfig
 from agents.models import MemoryLearning
 from chat.models import AnswerSource
-from chat.protocol import Sources
-from chat.thread.messages import Answer, Exchange
-from chat.turn.follow_ups import StandaloneQuestion, follow_up_rule
+from chat.turn.follow_ups import follow_up_rule
 from chat.turn.prompt import number_sources
-from chat.turn.stored_answers import Emit, emit_whole
-from chat.turn.trace import Trace
+from chat.turn.values import Exchange, TurnInProgress
 from faqs.agreement import compare_questions
 from faqs.choices import Choice
 from faqs.recall import normalised_question
-from knowledge.search import Passage, SearchResult, Thresholds
+from knowledge.search import Passage, SearchResult
 
 MOST_OPTIONS = 4
 #: What a question may leave open: « adulte », « en 2024 ».
@@ -66,33 +63,38 @@ def _may_be_meant(stored: str, asked: str) -> bool:
     )
 
 
-def clarify(
-    config: EffectiveConfig,
-    asked: StandaloneQuestion,
-    found: SearchResult,
-    thresholds: Thresholds,
-    history: Sequence[Exchange],
-    trace: Trace,
-) -> list[Passage]:
+async def ask_which(turn: TurnInProgress) -> bool:
+    """Offer the questions to choose from, as sources, from which pages make buttons, and as text for other readers."""
+    options = _options(turn)
+    if not options:
+        return False
+    turn.answer.source, turn.answer.score = AnswerSource.CLARIFICATION, options[0].score
+    await turn.show([replace(source, text="") for source in number_sources(options)])
+    await turn.say(_asking(options))
+    return True
+
+
+def _options(turn: TurnInProgress) -> list[Passage]:
     """What to offer for this question; never for a follow-up that was not resolved.
 
     Asked once: the same question again, after the choice was offered, goes on along its path.
     """
-    threshold = thresholds.direct_answer
+    config, asked, threshold = turn.config, turn.asked, turn.thresholds.direct_answer
     if not config.clarification or threshold is None or asked.is_follow_up:
         return []
-    if history and history[-1].question == asked.question and _is_asking(history[-1].answer):
-        trace.step("clarification", "asked_before")
+    last = turn.history[-1] if turn.history else None
+    if last is not None and last.question == asked.question and _is_asking(last.answer):
+        turn.trace.step("clarification", "asked_before")
         return []
     options = options_for(
         asked.text,
-        found,
+        turn.found,
         threshold=threshold,
         band=config.clarification_band,
         margin=config.clarification_margin,
     )
     outcome = "shadow" if config.shadow_mode else "asked"
-    trace.step(
+    turn.trace.step(
         "clarification",
         outcome if options else "not_ambiguous",
         score=options[0].score if options else None,
@@ -100,14 +102,6 @@ def clarify(
         detail="\n".join(option.question for option in options),
     )
     return [] if config.shadow_mode else options
-
-
-async def ask_which(options: Sequence[Passage], answer: Answer, emit: Emit) -> None:
-    """The questions to choose from: as sources, from which pages make buttons, and as text for any other reader."""
-    answer.source, answer.score = AnswerSource.CLARIFICATION, options[0].score
-    answer.sources = [{**source.as_json(), "text": ""} for source in number_sources(list(options))]
-    await emit(Sources(answer.sources))
-    await emit_whole(_asking(options), answer, emit)
 
 
 def _asking(options: Sequence[Passage]) -> str:
@@ -123,32 +117,26 @@ def was_offered(question: str, history: Sequence[Exchange]) -> bool:
     return _is_asking(history[-1].answer) and line in history[-1].answer.split("\n")
 
 
-def choice_made(
-    config: EffectiveConfig,
-    asked: StandaloneQuestion,
-    option: Passage,
-    history: Sequence[Exchange],
-    answer: Answer,
-    *,
-    language: str,
-) -> Choice | None:
+def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
     """What picking this option says of the question before it; `None` where it was not offered, or says nothing.
 
     Called once the option has its answer. A question that leaned on another one is no question by itself.
     """
-    if config.memory_learning == MemoryLearning.OFF or not was_offered(asked.question, history):
+    question, history = turn.asked.question, turn.history
+    is_off = turn.config.memory_learning == MemoryLearning.OFF
+    if is_off or not was_offered(question, history):
         return None
-    is_picked = normalised_question(asked.question) == normalised_question(option.question)
+    is_picked = normalised_question(question) == normalised_question(option.question)
     before = history[-1].question
     if not is_picked or follow_up_rule(before):
         return None
     return Choice(
-        deployment_id=config.deployment_id,
+        deployment_id=turn.config.deployment_id,
         question=before,
         option=option.question,
-        answer=answer.text,
-        sources=answer.sources,
-        language=language,
+        answer=turn.answer.text,
+        sources=turn.answer.sources,
+        language=turn.request.language,
         learned_id=option.learned_id,
         chunk_id=None if option.learned_id is not None else option.chunk_id,
     )

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 
 from agents.effective import EffectiveConfig
 from agents.llm.base import PromptMessage
+from chat.citations import escape_citations
 from chat.protocol import Source
-from chat.thread.messages import Exchange
-from chat.turn.citations import escape_citations
+from chat.turn.values import Exchange
 from knowledge.search import Passage
 
 RULES = """\

@@ -8,19 +8,25 @@ as it was: searched together with the question before it, without stored answers
 
 import asyncio
 import re
-import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from django.conf import settings
 
-from agents.effective import EffectiveConfig
 from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-from chat.thread.messages import Answer, Exchange, check_isolation
-from chat.turn.follow_ups import StandaloneQuestion, folded_words, follow_up_rule, is_generic
+from chat.thread.messages import check_isolation
+from chat.turn.clarification import was_offered
+from chat.turn.follow_ups import (
+    StandaloneQuestion,
+    folded_words,
+    follow_up_rule,
+    is_generic,
+    standalone_question,
+)
 from chat.turn.trace import Trace
+from chat.turn.values import Answer, Exchange, TurnInProgress
 
 #: The prompt: what is asked for, and the three ways in which models spoil it (answering, adding, commenting).
 INSTRUCTION = """\
@@ -44,46 +50,39 @@ _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b[A-ZÀ-Ý][\w’'-]*|\b[A-Z]{2,}\w*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-async def resolved_question(
-    asked: StandaloneQuestion,
-    config: EffectiveConfig,
-    history: Sequence[Exchange],
-    previous: str,
-    conversation_id: uuid.UUID | None,
-    answer: Answer,
-    trace: Trace,
-) -> StandaloneQuestion:
-    """The follow-up as the model rewrote it, or as it was. Raises `IsolationError`."""
-    if told := _told_before(trace):
+async def make_standalone(turn: TurnInProgress) -> StandaloneQuestion:
+    """The question as it is looked up: as asked, rewritten, or joined to the one before it. Raises `IsolationError`."""
+    request, context = turn.request, turn.context
+    previous = "" if was_offered(request.question, context.history) else context.previous
+    asked = standalone_question(request.question, previous)
+    outcome = "follow_up" if asked.is_follow_up else "alone"
+    turn.trace.step("standalone", outcome, detail=asked.rule)
+    if not asked.is_follow_up:
+        return asked
+    if told := _told_before(turn.trace):
         return replace(asked, text=told, is_follow_up=False)
     llm = language_model()
-    if llm is None or not config.rewrite_follow_ups:
-        trace.step("rewriting", "off" if llm is not None else "no_model")
+    if llm is None or not turn.config.rewrite_follow_ups:
+        turn.trace.step("rewriting", "off" if llm is not None else "no_model")
         return asked
-    check_isolation(history, conversation_id)
-    return await rewrite(llm, asked, config.llm_model, history, previous, answer, trace)
+    check_isolation(context.history, request.conversation_id)
+    return await rewrite(llm, asked, turn)
 
 
 async def rewrite(
-    llm: LanguageModel,
-    asked: StandaloneQuestion,
-    model: str,
-    history: Sequence[Exchange],
-    previous: str,
-    answer: Answer,
-    trace: Trace,
+    llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInProgress
 ) -> StandaloneQuestion:
     """One call of the model, and the check of what it wrote."""
-    question = asked.question
-    messages = rewriting_prompt(question, history, previous)
-    text = await _written(llm, messages, model, answer)
+    history, previous = turn.context.history, turn.context.previous
+    messages = rewriting_prompt(asked.question, history, previous)
+    text = await _written(llm, messages, turn.config.llm_model, turn.answer)
     if text is None:
-        trace.step("rewriting", "failed")
+        turn.trace.step("rewriting", "failed")
         return asked
-    if reason := rejection(text, question, _said(history, previous)):
-        trace.step("rewriting", "rejected", detail=reason)
+    if reason := rejection(text, asked.question, _said(history, previous)):
+        turn.trace.step("rewriting", "rejected", detail=reason)
         return asked
-    trace.step("rewriting", "rewritten", detail=text)
+    turn.trace.step("rewriting", "rewritten", detail=text)
     return replace(asked, text=text, is_follow_up=False)
 
 

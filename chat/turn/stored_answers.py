@@ -1,113 +1,116 @@
-"""The exits of the path that need no generation, and how each puts its answer together.
+"""The exits that give an answer somebody wrote: a courtesy, and a direct answer.
 
-`chat.turn.path` says when an exit is taken; here is what it says then: from the memory, a courtesy, a direct answer, the
-refusal, quoted passages. Each emits its sources first, then its text as one delta, so that readers have one code path.
+`chat.turn.path` says when an exit is taken. Each shows its sources first, then its text as one delta.
 """
 
-from collections.abc import Awaitable, Callable
-
 from agents.bridges import in_thread
-from agents.effective import EffectiveConfig
 from chat.models import AnswerSource
-from chat.protocol import Delta, Event, Sources
-from chat.thread.messages import Answer
-from chat.turn.follow_ups import StandaloneQuestion
-from chat.turn.prompt import direct_text, number_sources, quoted_text
-from chat.turn.trace import Trace
-from faqs.recall import LearnedRecall, RecalledAnswer, normalised_question, stored_refusal
+from chat.turn.clarification import choice_made
+from chat.turn.prompt import direct_text, number_sources
+from chat.turn.values import TurnInProgress
+from faqs.recall import normalised_question, stored_refusal
 from faqs.serving import Serving, would_serve
 from faqs.verifier import ModelVerifier, configured_verifier
-from knowledge.search import Passage, SearchResult, Thresholds
+from knowledge.search import Passage
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
-#: The same for an answer from the memory: the agent that the question was routed to (seed 000, section 1).
-MEMORY_MODEL = "memory_guard"
 #: With a model behind the second key, only the nearest candidates are worth its call.
 VERIFIED_CANDIDATES = 3
 
-Emit = Callable[[Event], Awaitable[None]]
+Decisions = list[tuple[Passage, Serving]]
 
 
-async def answer_from_memory(recalled: RecalledAnswer, answer: Answer, emit: Emit) -> None:
-    answer.source, answer.model = AnswerSource.MEMORY_GUARD, MEMORY_MODEL
-    answer.score = recalled.score
-    answer.sources = recalled.sources
-    await emit(Sources(answer.sources))
-    await emit_whole(recalled.text, answer, emit)
+async def answer_as_stored(turn: TurnInProgress) -> bool:
+    """Give a courtesy, or the best stored answer that both keys let out; `False` where nothing stored may be given."""
+    learned = turn.learned
+    outcome = "courtesy" if learned.courtesy else "found" if learned.learned else "nothing"
+    turn.trace.step("learned", outcome, detail=f"{learned.learned}")
+    if learned.courtesy and turn.config.direct_answers and not turn.config.shadow_mode:
+        _take(turn, learned.courtesy)
+        await turn.say(learned.courtesy.content)
+        return True
+    direct = await _choose_direct(turn)
+    if direct is None:
+        return False
+    _take(turn, direct)
+    await turn.show(number_sources([direct]))
+    await turn.say(direct_text(direct))
+    # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
+    if turn.request.given is None and turn.question.scope is None:
+        turn.result.choice = choice_made(turn, direct)
+    return True
 
 
-def learned_outcome(learned: LearnedRecall) -> str:
-    if learned.courtesy is not None:
-        return "courtesy"
-    return "found" if learned.learned else "nothing"
-
-
-async def answer_courtesy(passage: Passage, answer: Answer, emit: Emit) -> None:
-    """A greeting or thanks: the validated reply, without a source line."""
+def _take(turn: TurnInProgress, passage: Passage) -> None:
+    answer = turn.answer
     answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
     answer.learned_id = passage.learned_id
-    await emit_whole(passage.content, answer, emit)
 
 
-async def choose_direct(
-    config: EffectiveConfig,
-    asked: StandaloneQuestion,
-    found: SearchResult,
-    thresholds: Thresholds,
-    answer: Answer,
-    trace: Trace,
-) -> Passage | None:
-    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions.
-
-    The verifier's calls are counted in `answer`.
-    """
-    threshold = thresholds.direct_answer
-    if asked.is_follow_up or threshold is None:
-        outcome = "follow_up" if asked.is_follow_up else "off"
-        trace.step("direct_answer", outcome, threshold=threshold)
+async def _choose_direct(turn: TurnInProgress) -> Passage | None:
+    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions."""
+    threshold, is_follow_up = turn.thresholds.direct_answer, turn.asked.is_follow_up
+    if is_follow_up or threshold is None:
+        outcome = "follow_up" if is_follow_up else "off"
+        turn.trace.step("direct_answer", outcome, threshold=threshold)
         return None
-    candidates = found.direct_candidates(threshold)
-    decisions = [(passage, _decide(passage, asked.text, threshold, None)) for passage in candidates]
-    verifier = configured_verifier(llm_model=config.llm_model) if config.verify_answers else None
-    if verifier is not None and not any(decision.served for _passage, decision in decisions):
-        for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
-            verdict = await in_thread(_decide, passage, asked.text, threshold, verifier)
-            decisions[position] = (passage, verdict)
-            answer.llm_calls += verdict.consulted
-            if verdict.served:
-                break
-    for passage, decision in decisions:
-        if decision.served:
-            if rivals := [each for each, _ in decisions if _contradicts(each, passage)]:
-                trace.step(
-                    "direct_answer",
-                    "contradicted",
-                    score=passage.score,
-                    threshold=threshold,
-                    detail="\n".join(_place(each) for each in (passage, *rivals)),
-                )
-                return None
-            outcome = "verified" if decision.verified else "served"
-            trace.step(
-                "direct_answer",
-                "shadow" if config.shadow_mode else outcome,
-                score=passage.score,
-                threshold=threshold,
-                detail=passage.question,
-            )
-            return None if config.shadow_mode else passage
-    trace.step(
-        "direct_answer",
-        "second_key_refused" if candidates else "no_candidate",
-        score=candidates[0].score if candidates else None,
-        threshold=threshold,
-        refused=[
-            stored_refusal(each.question, each.score, "second_key", why.disagreements)
-            for each, why in decisions
-        ],
+    candidates = turn.found.direct_candidates(threshold)
+    decisions = [
+        (passage, _decide(passage, turn.asked.text, threshold, None)) for passage in candidates
+    ]
+    await _verify(turn, decisions, threshold)
+    served = next((each for each in decisions if each[1].served), None)
+    if served is None:
+        turn.trace.step(
+            "direct_answer",
+            "second_key_refused" if candidates else "no_candidate",
+            score=candidates[0].score if candidates else None,
+            threshold=threshold,
+            refused=[
+                stored_refusal(each.question, each.score, "second_key", why.disagreements)
+                for each, why in decisions
+            ],
+        )
+        return None
+    passage, decision = served
+    outcome, detail = "verified" if decision.verified else "served", passage.question
+    if rivals := [each for each in candidates if _contradicts(each, passage)]:
+        outcome, detail = "contradicted", "\n".join(_place(each) for each in (passage, *rivals))
+    elif turn.config.shadow_mode:
+        outcome = "shadow"
+    turn.trace.step(
+        "direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail
     )
-    return None
+    return passage if outcome in ("verified", "served") else None
+
+
+async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
+    """Where the rules let nothing out, ask the model about the nearest, if staff want that; its calls are counted."""
+    if not turn.config.verify_answers or any(decision.served for _passage, decision in decisions):
+        return
+    verifier = configured_verifier(llm_model=turn.config.llm_model)
+    if verifier is None:
+        return
+    for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
+        verdict = await in_thread(_decide, passage, turn.asked.text, threshold, verifier)
+        decisions[position] = (passage, verdict)
+        turn.answer.llm_calls += verdict.consulted
+        if verdict.served:
+            return
+
+
+def _decide(
+    passage: Passage, question: str, threshold: float, verifier: ModelVerifier | None
+) -> Serving:
+    """Pure and short without a verifier; with one it may wait for the model."""
+    return would_serve(
+        stored=passage.question,
+        asked=question,
+        score=passage.score,
+        threshold=threshold,
+        verifier=verifier,
+    )
 
 
 def _contradicts(other: Passage, chosen: Passage) -> bool:
@@ -129,51 +132,3 @@ def _plain(text: str) -> str:
 def _place(passage: Passage) -> str:
     where = " › ".join(part for part in (passage.title, passage.parent_context) if part)
     return f"{passage.question} ({where})" if where else passage.question
-
-
-def _decide(
-    passage: Passage, question: str, threshold: float, verifier: ModelVerifier | None
-) -> Serving:
-    """Pure and short without a verifier; with one it may wait for the model."""
-    return would_serve(
-        stored=passage.question,
-        asked=question,
-        score=passage.score,
-        threshold=threshold,
-        verifier=verifier,
-    )
-
-
-async def answer_directly(passage: Passage, answer: Answer, emit: Emit) -> None:
-    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
-    answer.learned_id = passage.learned_id
-    answer.sources = [source.as_json() for source in number_sources([passage])]
-    await emit(Sources(answer.sources))
-    await emit_whole(direct_text(passage), answer, emit)
-
-
-async def refuse(config: EffectiveConfig, answer: Answer, emit: Emit) -> None:
-    answer.source = AnswerSource.GUARD_RAIL
-    await emit_whole(config.guard_rail_message, answer, emit)
-
-
-async def quote_passages(
-    config: EffectiveConfig, inside: SearchResult, answer: Answer, trace: Trace, emit: Emit
-) -> None:
-    """Without a model: the best passages inside the guard rail, quoted with their source."""
-    passages = inside.passages(config.extractive_passages)
-    answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
-    answer.sources = [source.as_json() for source in number_sources(passages)]
-    trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
-    await emit(Sources(answer.sources))
-    await emit_whole(quoted_text(passages), answer, emit)
-
-
-def relevance_parts(best: Passage) -> str:
-    """What the relevance is made of, for `chat.staff.explanation`; nothing where it is a cosine alone."""
-    return f"{best.score:.2f} {best.overlap:.2f}" if best.lift else ""
-
-
-async def emit_whole(text: str, answer: Answer, emit: Emit) -> None:
-    answer.text = text
-    await emit(Delta(text))

@@ -11,19 +11,17 @@ import json
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents.bridges import in_database
-from agents.effective import EffectiveConfig
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.exceptions import ThreadConflictError
 from chat.logs import log_batch, log_model_call, log_tool_calls
 from chat.models import Approval, ExecutionState, Role, StopReason
-from chat.protocol import Delta, Event, Tool, ToolStatus
+from chat.protocol import Delta, Tool, ToolStatus
 from chat.thread.blocks import (
     MAX_CALL_ID,
     ThreadMessage,
@@ -32,7 +30,7 @@ from chat.thread.blocks import (
     parsed_object,
     pruned,
 )
-from chat.thread.messages import Answer, Exchange, Thread, check_isolation
+from chat.thread.messages import Thread, check_isolation
 from chat.thread.rounds import (
     CallToPlan,
     LoopState,
@@ -48,41 +46,42 @@ from chat.thread.rounds import (
     turn_blocks,
 )
 from chat.turn.toolbox import Toolbox
+from chat.turn.values import TurnInProgress
 from tools_registry.execution import ToolCall, ToolResult, execute_calls
 from tools_registry.tool import ToolContext, ToolSpec
 
-Emit = Callable[[Event], Awaitable[None]]
 #: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.
 CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], Awaitable[Reply]]
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-@dataclass(slots=True)
 class ToolLoop:
-    """One turn's loop. `system` and `question` frame every prompt; what lies between comes from the database."""
+    """One turn's loop. The first and the last message frame every prompt; what lies between comes from the database."""
 
-    conversation_id: uuid.UUID
-    turn_id: uuid.UUID
-    config: EffectiveConfig
-    toolbox: Toolbox
-    system: PromptMessage
-    question: PromptMessage
-    language: str
-    call_model: CallModel
-    emit: Emit
-    answer: Answer
-    #: The conversation's first question: nothing but it is in the thread yet.
-    is_first: bool = False
-    #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
-    given: Sequence[PromptMessage] = ()
-    #: What stands in the place of the thread up to the end of its turn (`chat.turn.summaries`).
-    summary: Exchange | None = None
-    results: int = 0
-    _functions: tuple[Mapping[str, Any], ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._functions = tuple(spec.as_function() for spec in self.toolbox.specs)
+    def __init__(
+        self,
+        turn: TurnInProgress,
+        toolbox: Toolbox,
+        messages: Sequence[PromptMessage],
+        call_model: CallModel,
+    ) -> None:
+        """Raises `ValueError` for a turn that is not stored."""
+        request = turn.request
+        if request.conversation_id is None or request.turn_id is None:
+            raise ValueError("Tools run in a stored turn only.")
+        self.conversation_id, self.turn_id = request.conversation_id, request.turn_id
+        self.turn, self.toolbox, self.call_model = turn, toolbox, call_model
+        self.config, self.answer, self.emit = turn.config, turn.answer, turn.emit
+        self.system, self.question = messages[0], messages[-1]
+        #: The conversation's first question: nothing but it is in the thread yet.
+        self.is_first = request.is_first and not request.is_resumed
+        #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
+        self.given = messages[1:-1] if request.given is not None else ()
+        #: What stands in the place of the thread up to the end of its turn (`chat.runs.summaries`).
+        self.summary = next(iter(turn.context.summarised), None)
+        self.results = 0
+        self._functions = tuple(spec.as_function() for spec in toolbox.specs)
 
     async def run(self) -> StopReason:
         """Fill the answer; returns why the loop ended. Cancelled, it leaves what it stored, and says so in the answer."""
@@ -246,7 +245,7 @@ class ToolLoop:
                 conversation_id=self.conversation_id,
                 turn_id=self.turn_id,
                 user_id=self.toolbox.user_id,
-                language=self.language,
+                language=self.turn.request.language,
                 operation_id=str(planned.operation_id),
             ),
             approved=planned.approved,

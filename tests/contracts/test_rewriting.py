@@ -11,10 +11,10 @@ from django.test import override_settings
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.exceptions import IsolationError
-from chat.thread.messages import Answer, Exchange
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
 from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
 from chat.turn.trace import Trace
+from chat.turn.values import Answer, Exchange
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from chat.doors.openai.client_threads import ClientThread, read_messages
 from chat.exceptions import InvalidMessageError
 from chat.protocol import parse_json_object, valid_question
-from chat.turn.client_threads import ClientThread, read_messages
 
 _SAID = {"user", "assistant"}
 _IGNORED_ROLES = {"system", "developer"}

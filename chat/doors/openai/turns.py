@@ -18,6 +18,7 @@ from agents.effective import current_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from chat.access.permissions import keyed_deployment
+from chat.doors.openai.client_threads import ClientThread
 from chat.doors.openai.requests import CompletionRequest
 from chat.doors.openai.wire import Ending
 from chat.exceptions import ApprovalOverError, ChatError
@@ -25,7 +26,6 @@ from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Meta, Tool
 from chat.runs.runner import runner
 from chat.thread.messages import interrupt_stale_turns
-from chat.turn.client_threads import ClientThread
 
 _OPENED_BY_KEY = uuid.UUID("3d9c1c57-8f3b-4b7e-9a55-0f6f0f1de6f2")
 #: Ends that another try with the same idempotency key may better.

@@ -23,11 +23,11 @@ from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.access.permissions import open_deployments, owned_conversation, visitor_of
 from chat.archive.sharing import shared_thread
+from chat.citations import escape_citations
 from chat.doors.page.strings import page_strings
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
 from chat.models import FeedbackReason, SharedThread
 from chat.rendering import render_answer
-from chat.turn.citations import escape_citations
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6

@@ -13,7 +13,8 @@ from django.utils.translation import get_language
 from agents.models import Deployment
 from chat.models import AnswerSource, TurnStatus
 from chat.protocol import Event
-from chat.turn.path import TurnRequest, TurnResult, run_turn
+from chat.turn.path import run_turn
+from chat.turn.values import TurnRequest, TurnResult
 
 
 @dataclass(frozen=True, slots=True)

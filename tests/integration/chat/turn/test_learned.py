@@ -9,9 +9,10 @@ from django.test.utils import CaptureQueriesContext
 from agents.bridges import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Turn
-from chat.turn.path import TurnRequest, run_turn
+from chat.turn.path import run_turn
 from chat.turn.prompt import direct_text
 from chat.turn.stored_answers import DIRECT_MODEL
+from chat.turn.values import TurnRequest
 from faqs.learning import set_status
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.recall import recall_learned

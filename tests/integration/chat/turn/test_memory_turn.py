@@ -10,8 +10,9 @@ from chat.protocol import Sources
 from chat.runs.afterwards import settle
 from chat.thread.messages import claim_turn
 from chat.thread.verdicts import give_feedback
-from chat.turn.path import TurnRequest, run_turn
+from chat.turn.path import run_turn
 from chat.turn.stored_answers import MEMORY_MODEL
+from chat.turn.values import TurnRequest
 from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of

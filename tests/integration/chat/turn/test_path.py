@@ -18,8 +18,9 @@ from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnSta
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle
 from chat.thread.messages import claim_turn
-from chat.turn.path import TurnRequest, TurnResult, run_turn
+from chat.turn.path import run_turn
 from chat.turn.stored_answers import DIRECT_MODEL
+from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
 from tests.factories import (
     make_agent,

@@ -12,10 +12,12 @@ from agents.models import Deployment
 from chat.exceptions import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn, TurnStatus
 from chat.runs.afterwards import write_summary
+from chat.runs.summaries import RECALL, Written, summarised
 from chat.thread.branches import show_version
-from chat.thread.messages import Answer, Exchange, claim_turn, load_exchanges, save_exchange
-from chat.turn.path import TurnRequest, TurnResult, run_turn
-from chat.turn.summaries import RECALL, Written, summarised
+from chat.thread.messages import claim_turn, save_exchange
+from chat.turn.context import load_exchanges
+from chat.turn.path import run_turn
+from chat.turn.values import Answer, Exchange, TurnRequest, TurnResult
 from tests.factories import make_conversation, make_exchange, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
 
@@ -152,7 +154,7 @@ class SummaryTests(TestCase):
             await in_database(gone.delete)
             return Written("Elle réserve une salle.")
 
-        with scripted([LONG]), mock.patch("chat.turn.summaries._written", deleting):
+        with scripted([LONG]), mock.patch("chat.runs.summaries._written", deleting):
             await ask(self.conversation)
         assert not await ThreadSummary.objects.aexists()
 
@@ -229,6 +231,6 @@ class CoverageTests(TestCase):
             conversation_id=self.conversation.pk,
         )
         await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
-        with scripted(), mock.patch("chat.turn.summaries.LEAST_CHARACTERS", 0):
+        with scripted(), mock.patch("chat.runs.summaries.LEAST_CHARACTERS", 0):
             await write_summary(request, TurnResult())
             assert model().calls == []

@@ -40,8 +40,8 @@ from chat.models import (
 from chat.protocol import Done, Tool
 from chat.thread.messages import append_batch, load_thread
 from chat.thread.rounds import operation_id_of
-from chat.turn.path import TurnResult
 from chat.turn.toolbox import Toolbox, choose_tools
+from chat.turn.values import TurnResult
 from faqs.models import CachedResponse
 from tests.factories import (
     make_agent,
@@ -373,7 +373,8 @@ class SectionTwoTests(LoopTestCase):
         assert [(m.tool_call_id, m.success) for m in tools] == [("a", True), ("b", True)]
 
     async def replay(self, turn: Turn) -> TurnResult:
-        from chat.turn.path import TurnRequest, run_turn
+        from chat.turn.path import run_turn
+        from chat.turn.values import TurnRequest
 
         request = TurnRequest(
             deployment_id=self.deployment.pk,

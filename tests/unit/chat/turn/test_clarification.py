@@ -8,8 +8,8 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.thread.messages import Exchange
 from chat.turn.clarification import MOST_OPTIONS, _asking, options_for, was_offered
+from chat.turn.values import Exchange
 from knowledge.payloads import PointType
 from knowledge.search import Passage, SearchResult
 

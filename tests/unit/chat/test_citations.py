@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from chat.citations import CitationFilter, clean_citations, escape_citations
 from chat.rendering import render_answer
-from chat.turn.citations import CitationFilter, clean_citations, escape_citations
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,6 @@ what an answer was given to. It is the client's word: nothing of it is searched,
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chat.models import Conversation
-from chat.thread.messages import Exchange
-
 
 @dataclass(frozen=True, slots=True)
 class ClientThread:
@@ -33,14 +30,6 @@ class ClientThread:
         return {"exchanges": [list(pair) for pair in self.exchanges], "previous": self.previous}
 
 
-@dataclass(frozen=True, slots=True)
-class GivenContext:
-    """A client's thread as a turn reads it; the exchanges belong to the turn's own conversation."""
-
-    history: tuple[Exchange, ...]
-    previous: str
-
-
 def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
     """Split `(role, text)` messages, of users and assistants alone, into what came before and the last question.
 
@@ -60,15 +49,3 @@ def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, st
             exchanges.append((previous, text))
             is_answered = True
     return ClientThread(tuple(exchanges), previous), messages[-1][1]
-
-
-def given_context(conversation: Conversation) -> GivenContext | None:
-    """What the client said came before; `None` for a conversation whose thread is stored here."""
-    stored = conversation.client_thread
-    if stored is None:
-        return None
-    history = tuple(
-        Exchange(conversation_id=conversation.pk, question=question, answer=answer)
-        for question, answer in stored["exchanges"]
-    )
-    return GivenContext(history, stored["previous"])

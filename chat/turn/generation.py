@@ -1,0 +1,121 @@
+"""The steps that spend a call of the model: which tools it may use, what it is told, and its answer as it streams."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
+from agents.models import ToolMode
+from chat.citations import CitationFilter
+from chat.models import AnswerSource, StopReason
+from chat.protocol import Delta
+from chat.thread.messages import check_isolation
+from chat.turn.prompt import build_prompt, number_sources
+from chat.turn.tool_loop import ToolLoop
+from chat.turn.toolbox import Toolbox, choose_tools
+from chat.turn.values import TurnInProgress
+
+
+async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
+    """Choose the tools that this turn may use: none where none fits, unless it has a round to be finished."""
+    request = turn.request
+    if llm is None or not llm.supports_tools:
+        return
+    if not turn.config.tools_enabled and not request.is_resumed:
+        return
+    if turn.context.tools is None:
+        turn.trace.step("tools", "dry_run")
+        return
+    toolbox = await choose_tools(
+        turn.context.tools, turn.config, vector=turn.question.vector, question=turn.question.text
+    )
+    turn.trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
+    turn.toolbox = toolbox if toolbox.selected or request.is_resumed else None
+
+
+async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
+    """Prompt and generation, in the tool loop where tools are offered. Raises `IsolationError`."""
+    context, request, config = turn.context, turn.request, turn.config
+    passages = [] if turn.by_tool else turn.found.passages(config.match_count)
+    told = context.summarised or context.history
+    check_isolation(told, request.conversation_id)
+    messages = build_prompt(
+        config=config,
+        history=told,
+        passages=passages,
+        question=request.question,
+        conversation_id=request.conversation_id,
+        has_tools=turn.toolbox is not None,
+    )
+    outcome = "summarised" if context.summarised else "built"
+    turn.trace.step("prompt", outcome, detail=f"{len(messages)} messages, {len(passages)} passages")
+    await turn.show(number_sources(passages))
+    if turn.toolbox is None:
+        await _stream(turn, llm, messages)
+    else:
+        await _use_tools(turn, llm, turn.toolbox, messages)
+    answer = turn.answer
+    turn.trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
+
+
+async def _use_tools(
+    turn: TurnInProgress, llm: LanguageModel, toolbox: Toolbox, messages: Sequence[PromptMessage]
+) -> None:
+    """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
+    if turn.config.tool_mode != ToolMode.DIRECT and not turn.request.is_resumed:
+        turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
+
+    async def call_model(
+        thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]
+    ) -> Reply:
+        return await _stream(turn, llm, thread, tools)
+
+    loop = ToolLoop(turn, toolbox, messages, call_model)
+    reason = await loop.run()
+    answer = turn.answer
+    turn.trace.step(
+        "tool_loop",
+        reason.value,
+        detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %",
+    )
+    if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
+        answer.source = AnswerSource.ROUND_LIMIT
+        await turn.emit(Delta(answer.text))
+
+
+async def _stream(
+    turn: TurnInProgress,
+    llm: LanguageModel,
+    messages: Sequence[PromptMessage],
+    tools: tuple[Mapping[str, Any], ...] = (),
+) -> Reply:
+    """Stream one reply of the model into the answer, without citations of sources that were not given."""
+    config, answer, emit = turn.config, turn.answer, turn.emit
+    answer.source, answer.model = AnswerSource.LLM, config.llm_model or llm.default_model
+    answer.llm_calls += 1
+    citations = CitationFilter({source["n"] for source in answer.sources})
+    options = GenerationOptions(
+        model=config.llm_model,
+        temperature=config.temperature,
+        max_tokens=config.max_answer_tokens,
+        tools=tools,
+    )
+    pieces: list[str] = []
+    reply = Reply(text="", model=answer.model)
+    try:
+        async with aclosing(llm.stream(messages, options)) as stream:
+            async for chunk in stream:
+                if text := citations.feed(chunk.text):
+                    pieces.append(text)
+                    await emit(Delta(text))
+                if chunk.final is not None:
+                    reply = chunk.final
+                    answer.model = reply.model
+                    answer.prompt_tokens += reply.usage.prompt_tokens
+                    answer.completion_tokens += reply.usage.completion_tokens
+    finally:
+        if tail := citations.flush():
+            pieces.append(tail)
+            await emit(Delta(tail))
+        answer.text = "".join(pieces)
+    return reply

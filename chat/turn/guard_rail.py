@@ -1,0 +1,62 @@
+"""The guard rail, and what is said where no model writes: the refusal, or the best passages quoted."""
+
+from chat.models import AnswerSource
+from chat.turn.prompt import number_sources, quoted_text
+from chat.turn.values import TurnInProgress
+from faqs.unanswered import Unanswered, unanswered_reason
+from knowledge.search import Passage
+
+
+async def refuse_outside(turn: TurnInProgress) -> bool:
+    """Give the out-of-domain message where no passage is near enough and no tool was found for the question."""
+    inside = turn.found.in_domain(turn.thresholds)
+    turn.by_tool = turn.toolbox is not None and turn.toolbox.fits_the_question and not inside.hits
+    _trace(turn, is_inside=bool(inside.hits))
+    _note_unanswered(turn)
+    if inside.hits or turn.by_tool:
+        return False
+    turn.answer.source = AnswerSource.GUARD_RAIL
+    await turn.say(turn.config.guard_rail_message)
+    return True
+
+
+def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:
+    best = turn.found.hits[0] if turn.found.hits else None
+    turn.trace.step(
+        "guard_rail",
+        "passed" if is_inside else "passed_by_tool" if turn.by_tool else "refused",
+        score=turn.found.best_relevance,
+        threshold=turn.thresholds.guard_rail_for(best) if best else None,
+        detail=relevance_parts(best) if best else "",
+    )
+
+
+def relevance_parts(best: Passage) -> str:
+    """What the relevance is made of, for `chat.staff.explanation`; nothing where it is a cosine alone."""
+    return f"{best.score:.2f} {best.overlap:.2f}" if best.lift else ""
+
+
+def _note_unanswered(turn: TurnInProgress) -> None:
+    """Keep the question for staff, where nothing stored met it well."""
+    reason = unanswered_reason(turn.found, turn.thresholds, turn.config)
+    if reason is None or not turn.config.record_unanswered or turn.by_tool:
+        return
+    turn.result.unanswered = Unanswered(
+        agent_id=turn.config.agent_id,
+        question=turn.question.text,
+        vector=turn.question.vector,
+        recipe=turn.question.recipe,
+        reason=reason,
+        score=turn.found.best_score if turn.found.hits else None,
+    )
+
+
+async def quote_passages(turn: TurnInProgress) -> None:
+    """Without a model: the best passages inside the guard rail, quoted with their source."""
+    inside = turn.found.in_domain(turn.thresholds)
+    passages = inside.passages(turn.config.extractive_passages)
+    answer = turn.answer
+    answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
+    turn.trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
+    await turn.show(number_sources(passages))
+    await turn.say(quoted_text(passages))

@@ -1,0 +1,286 @@
+"""What passes along the path of a question: the request, what was read for it, the answer in the making, the result.
+
+A step takes one `TurnInProgress` and fills its part of it. A turn is never shared between tasks.
+"""
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.effective import EffectiveConfig
+from agents.exceptions import ApplicationError
+from agents.llm.base import PromptMessage
+from chat.models import Conversation, Message, TurnStatus
+from chat.protocol import Delta, Event, Source, Sources
+from chat.thread.messages import ClaimedTurn
+from chat.turn.follow_ups import StandaloneQuestion
+from chat.turn.toolbox import Toolbox, ToolGround
+from chat.turn.trace import Trace
+from faqs.choices import Choice
+from faqs.learning import Lesson
+from faqs.recall import LearnedRecall, MemoryMark, Scope
+from faqs.unanswered import Unanswered
+from knowledge.embeddings.base import Recipe, Vectors
+from knowledge.search import SearchResult, Thresholds, thresholds_for
+
+Emit = Callable[[Event], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer, with the conversation that both belong to, and their turn where they are stored."""
+
+    conversation_id: uuid.UUID
+    question: str
+    answer: str
+    turn_id: uuid.UUID | None = None
+
+    @classmethod
+    def of(cls, question: Message, answer: Message) -> "Exchange":
+        return cls(question.conversation_id, question.content, answer.content, question.turn_id)
+
+    def as_prompt(self) -> list[PromptMessage]:
+        owner = self.conversation_id
+        return [
+            PromptMessage("user", self.question, conversation_id=owner),
+            PromptMessage("assistant", self.answer, conversation_id=owner),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenContext:
+    """What a client that keeps its thread itself said came before; its exchanges belong to the turn's conversation.
+
+    It is the client's word: nothing of it is searched, learned from or shown to others.
+    """
+
+    history: tuple[Exchange, ...]
+    previous: str
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> "GivenContext | None":
+        """`None` for a conversation whose thread is stored here."""
+        stored = conversation.client_thread
+        if stored is None:
+            return None
+        history = (Exchange(conversation.pk, *exchange) for exchange in stored["exchanges"])
+        return cls(tuple(history), stored["previous"])
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What a turn starts from, read in one step of the database."""
+
+    config: EffectiveConfig
+    #: The finished exchanges that the prompt gets, oldest first.
+    history: Sequence[Exchange]
+    #: The question before this one, however it ended.
+    previous: str
+    #: Where the memory stands; `None`: it is empty or switched off.
+    mark: MemoryMark | None
+    #: What tools are chosen from; `None`: there are none.
+    tools: ToolGround | None
+    #: The exchanges with a summary in the place of the old ones; empty: there is none, or staff want none.
+    summarised: Sequence[Exchange] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """A question to a deployment. `turn_id` is the claimed turn; `None` is a dry run, which stores nothing."""
+
+    deployment_id: int
+    question: str
+    language: str
+    turn_id: uuid.UUID | None = None
+    conversation_id: uuid.UUID | None = None
+    #: Who asks; `None` for a visitor.
+    user_id: int | None = None
+    #: Of the conversation, where it names them: the memory's scope.
+    phase: str = ""
+    project: str = ""
+    is_first: bool = False
+    #: The turn waited for a person's approval, and goes on with the round that it planned.
+    is_resumed: bool = False
+    #: Where whoever claimed the turn has read it in the same step.
+    context: TurnContext | None = None
+    #: How often the turn was begun again.
+    run: int = 0
+    #: What a client that keeps its own thread said came before, in place of the stored one.
+    given: GivenContext | None = None
+
+    @classmethod
+    def of(
+        cls,
+        conversation: Conversation,
+        question: str,
+        language: str,
+        claimed: ClaimedTurn | None = None,
+    ) -> "TurnRequest":
+        """A question in a conversation; without a claimed turn it is a dry run."""
+        return cls(
+            deployment_id=conversation.deployment_id,
+            question=question,
+            language=language,
+            turn_id=claimed.turn_id if claimed else None,
+            conversation_id=conversation.pk,
+            user_id=conversation.user_id,
+            phase=conversation.phase,
+            project=conversation.project,
+            is_first=claimed.is_first if claimed else False,
+            run=claimed.run if claimed else 0,
+            given=GivenContext.of(conversation),
+        )
+
+    @property
+    def is_dry_run(self) -> bool:
+        return self.turn_id is None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The question as it is looked up: its words, their one vector, and the scope that the memory keeps to."""
+
+    asked: StandaloneQuestion
+    vector: Vectors
+    recipe: Recipe
+    scope: Scope | None
+
+    @property
+    def text(self) -> str:
+        return self.asked.text
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer in the making: filled by the path of a question, saved whole at its end."""
+
+    text: str = ""
+    source: str = ""
+    model: str = ""
+    score: float | None = None
+    best_score: float | None = None
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    #: The validated answer that was given, counted once the exchange is saved.
+    learned_id: int | None = None
+    rounds: int = 0
+    efficiency: float = 100.0
+    stop_reason: str = ""
+    #: A round is planned and not in the thread yet.
+    has_open_round: bool = False
+    is_personal: bool = False
+    #: The name of the agent that answered, where the deployment has several.
+    answered_by: str = ""
+    #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
+    had_history: bool = False
+    had_tool_results: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the memory is given once the turn is saved, and under which settings."""
+
+    lesson: Lesson
+    mode: str
+    max_age_days: int
+
+
+@dataclass(slots=True)
+class TurnResult:
+    """How a turn ended: what is saved, and what `ask --json` prints."""
+
+    answer: Answer = field(default_factory=Answer)
+    trace: Trace = field(default_factory=Trace)
+    status: TurnStatus = TurnStatus.DONE
+    error: ApplicationError | None = None
+    #: What the answer teaches once it is out (`chat.runs.afterwards`): the memory, ...
+    learning: Learning | None = None
+    #: ... the question, when nothing stored met it well, ...
+    unanswered: Unanswered | None = None
+    #: ... which of several close questions was meant, ...
+    choice: Choice | None = None
+    #: ... and the tools that were chosen for it, where not all are offered anyway.
+    chosen_tools: tuple[str, ...] = ()
+
+    def columns(self) -> dict[str, object]:
+        """What the row of the turn says of its answer."""
+        answer = self.answer
+        return {
+            "answer_source": answer.source,
+            "model": answer.model,
+            "score": answer.score,
+            "best_score": answer.best_score,
+            "llm_calls": answer.llm_calls,
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "rounds": answer.rounds,
+            "efficiency": answer.efficiency,
+            "stop_reason": answer.stop_reason,
+            "is_personal": answer.is_personal,
+            "answered_by": answer.answered_by,
+            "trace": self.trace.lines,
+            "error_code": self.error.code if self.error else "",
+        }
+
+
+@dataclass(slots=True)
+class TurnInProgress:
+    """One question on its way. What a step finds out stands here for the steps after it, and only then."""
+
+    request: TurnRequest
+    emit: Emit
+    result: TurnResult = field(default_factory=TurnResult)
+    #: Set by `receive`; with several agents, `dispatch_and_search` puts the settings of the one that answers in it.
+    context: TurnContext = field(init=False)
+    #: Set by `embed_question`.
+    question: Question = field(init=False)
+    #: Set by `dispatch_and_search`: what the index holds, validated answers first.
+    learned: LearnedRecall = field(init=False)
+    #: Set by `offer_tools`; `None`: the turn may use none.
+    toolbox: Toolbox | None = None
+    #: Set by the guard rail: no passage is near enough, but a tool was found for the question.
+    by_tool: bool = False
+
+    @property
+    def config(self) -> EffectiveConfig:
+        return self.context.config
+
+    @property
+    def history(self) -> Sequence[Exchange]:
+        return self.context.history
+
+    @property
+    def found(self) -> SearchResult:
+        return self.learned.result
+
+    @property
+    def asked(self) -> StandaloneQuestion:
+        return self.question.asked
+
+    @property
+    def answer(self) -> Answer:
+        return self.result.answer
+
+    @property
+    def trace(self) -> Trace:
+        return self.result.trace
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return thresholds_for(self.config, model=self.question.recipe.model)
+
+    async def show(self, sources: Sequence[Source]) -> None:
+        """Tell the reader what the answer stands on, before its text."""
+        await self.show_stored([source.as_json() for source in sources])
+
+    async def show_stored(self, sources: list[dict[str, Any]]) -> None:
+        self.answer.sources = sources
+        await self.emit(Sources(sources))
+
+    async def say(self, text: str) -> None:
+        """The whole answer as one delta, so that readers have one way to read."""
+        self.answer.text = text
+        await self.emit(Delta(text))
