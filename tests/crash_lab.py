@@ -51,7 +51,8 @@ from chat.exceptions import ThreadConflictError  # noqa: E402
 from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
 from chat.thread.blocks import ThreadMessage  # noqa: E402
 from chat.thread.messages import append_batch, claim_turn, load_thread  # noqa: E402
-from chat.turn.path import TurnRequest, run_turn  # noqa: E402
+from chat.turn.path import run_turn  # noqa: E402
+from chat.turn.values import TurnRequest  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
 from tools_registry.execution import execute_calls  # noqa: E402

@@ -16,6 +16,8 @@ from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from chat.thread.blocks import ThreadMessage
+from chat.thread.messages import ClaimedTurn, Ending
+from chat.turn.values import Answer, TurnResult
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, Lesson, add_manual_faq
 from faqs.memory.array import current_audience
@@ -262,3 +264,17 @@ def declared_tools(*specs: ToolSpec) -> Iterator[None]:
     finally:
         for spec in specs:
             registry.remove(spec.name)
+
+
+def make_ending(claimed: ClaimedTurn, text: str) -> Ending:
+    """What saves an answer to a claimed turn."""
+    result = TurnResult(Answer(text=text))
+    return Ending(
+        turn_id=claimed.turn_id,
+        conversation_id=claimed.conversation_id,
+        run=claimed.run,
+        status=result.status,
+        text=text,
+        sources=[],
+        columns=result.columns(),
+    )

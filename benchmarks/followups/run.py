@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import django
 
@@ -36,11 +38,11 @@ django.setup()
 
 from django.utils.module_loading import import_string  # noqa: E402
 
+from agents.effective import EffectiveConfig  # noqa: E402
 from agents.llm.base import language_model  # noqa: E402
 from chat.turn.follow_ups import follow_up_rule, standalone_question  # noqa: E402
 from chat.turn.rewriting import rejection, rewrite  # noqa: E402
-from chat.turn.trace import Trace  # noqa: E402
-from chat.turn.values import Answer  # noqa: E402
+from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.serving import would_serve  # noqa: E402
 from knowledge.calibration import Rate, threshold_profile  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
@@ -141,6 +143,18 @@ def read_sheets(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
     return corpus, by_sheet
 
 
+def turn_after(dialogue: Dialogue) -> TurnInProgress:
+    """A turn that has come as far as its follow-up, with the question before it and no answer."""
+    turn = TurnInProgress(TurnRequest(0, dialogue.question, "fr"), _ignore)
+    config = cast(EffectiveConfig, SimpleNamespace(llm_model=""))
+    turn.context = TurnContext(config, (), dialogue.previous, None, None)
+    return turn
+
+
+async def _ignore(_event: object) -> None:
+    """Nobody follows this turn."""
+
+
 def rewritten_by_model(dialogues: Sequence[Dialogue]) -> list[str] | None:
     """What production would search with the configured model; `None` where there is none."""
     llm = language_model()
@@ -152,7 +166,7 @@ def rewritten_by_model(dialogues: Sequence[Dialogue]) -> list[str] | None:
         for dialogue in dialogues:
             asked = standalone_question(dialogue.question, dialogue.previous)
             if asked.is_follow_up:
-                asked = await rewrite(llm, asked, "", (), dialogue.previous, Answer(), Trace())
+                asked = await rewrite(llm, asked, turn_after(dialogue))
             texts.append(asked.text)
         await llm.aclose()
         return texts

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -176,7 +176,7 @@ async def walk_question(name: str, steps: Steps) -> None:
 
     from config.asgi import application
 
-    ask: Callable[[Any, str], Any] = over_v1 if name == "v1" else over_socket
+    ask = over_v1 if name == "v1" else over_socket
     handles = [await database_sync_to_async(handle)(name) for _time in range(2)]
     question = STORED if name == "direct" else ASKED
     await ask(application, handles[0], steps)(question)

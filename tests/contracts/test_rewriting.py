@@ -12,9 +12,8 @@ from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.exceptions import IsolationError
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, resolved_question
-from chat.turn.trace import Trace
-from chat.turn.values import Answer, Exchange
+from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, make_standalone
+from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
@@ -38,25 +37,25 @@ class Rewriter:
         self.llm = OpenAILanguageModel(
             base_url=server.base_url, model="contract", read_timeout=0.4, max_retries=0
         )
-        self.answer, self.trace = Answer(), Trace()
+        self.result = TurnResult()
         self.config = mock.Mock(spec=EffectiveConfig, rewrite_follow_ups=True, llm_model="")
 
     def __call__(self, history: Sequence[Exchange] = HISTORY) -> StandaloneQuestion:
         return asyncio.run(self._resolved(history))
 
     async def _resolved(self, history: Sequence[Exchange]) -> StandaloneQuestion:
-        asked = standalone_question(QUESTION, PREVIOUS)
+        request = TurnRequest(0, QUESTION, "fr", conversation_id=CONVERSATION)
+        turn = TurnInProgress(request, mock.AsyncMock(), self.result)
+        turn.context = TurnContext(self.config, history, PREVIOUS, None, None)
         with mock.patch("chat.turn.rewriting.language_model", return_value=self.llm):
             try:
-                return await resolved_question(
-                    asked, self.config, history, PREVIOUS, CONVERSATION, self.answer, self.trace
-                )
+                return await make_standalone(turn)
             finally:
                 await self.llm.aclose()
 
     @property
     def line(self) -> tuple[str, str]:
-        (line,) = self.trace.lines
+        line = self.result.trace.lines[-1]
         return line["outcome"], line["detail"]
 
 
@@ -72,8 +71,8 @@ def test_rewritten_question_stands_alone_and_is_traced_and_counted(
     asked = rewriter()
     assert (asked.text, asked.is_follow_up, asked.rule) == (REWRITTEN, False, "pronoun")
     assert rewriter.line == ("rewritten", REWRITTEN)
-    assert rewriter.answer.llm_calls == 1
-    assert rewriter.answer.completion_tokens > 0
+    assert rewriter.result.answer.llm_calls == 1
+    assert rewriter.result.answer.completion_tokens > 0
 
 
 def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter: Rewriter) -> None:
@@ -97,7 +96,7 @@ def test_unfaithful_rewriting_leaves_the_follow_up(
     asked = rewriter()
     assert asked == standalone_question(QUESTION, PREVIOUS)
     assert rewriter.line[0] in ("rejected", "failed")
-    assert rewriter.answer.llm_calls == 1
+    assert rewriter.result.answer.llm_calls == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from datetime import timedelta
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -25,7 +24,7 @@ from chat.protocol import Delta, Done, Failure
 from chat.runs import runner as runner_module
 from chat.runs.event_log.memory import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent
 from chat.runs.runner import Runner
-from chat.thread.messages import default_title, save_exchange
+from chat.thread.messages import Ending, default_title, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
@@ -154,8 +153,8 @@ class RunnerTests(TestCase):
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         tries = iter([OperationalError("connection lost")])
 
-        def saved_unknown_to_the_caller(**answer: Any) -> int | None:
-            message_id = save_exchange(**answer)
+        def saved_unknown_to_the_caller(ending: Ending) -> int | None:
+            message_id = save_exchange(ending)
             for error in tries:
                 raise error
             return message_id
@@ -179,10 +178,10 @@ class RunnerTests(TestCase):
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         tries = iter([OperationalError("locked"), None])
 
-        def hiccup(**answer: Any) -> int | None:
+        def hiccup(ending: Ending) -> int | None:
             if (error := next(tries)) is not None:
                 raise error
-            return save_exchange(**answer)
+            return save_exchange(ending)
 
         with mock.patch("chat.turn.path.save_exchange", hiccup):
             last = (await told(runner, await start(runner, conversation, KNOWN)))[-1][1]

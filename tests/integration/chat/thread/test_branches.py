@@ -20,17 +20,22 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import statements
 from chat.thread.branches import branch_turns, load_parents, show_version, versions_on
 from chat.thread.messages import (
-    Answer,
     append_batch,
     claim_turn,
-    load_exchanges,
     load_thread,
     previous_question,
     reopen_turn,
     save_exchange,
 )
 from chat.thread.rounds import recent_tools
-from tests.factories import make_batch, make_conversation, make_deployment, make_exchange
+from chat.turn.context import load_exchanges
+from tests.factories import (
+    make_batch,
+    make_conversation,
+    make_deployment,
+    make_ending,
+    make_exchange,
+)
 
 
 def asked(
@@ -43,13 +48,7 @@ def asked(
         question=question,
         replaces=replaces,
     )
-    save_exchange(
-        turn_id=claimed.turn_id,
-        conversation_id=conversation.pk,
-        answer=Answer(text=f"answer to {question}"),
-        status=TurnStatus.DONE,
-        trace=[],
-    )
+    save_exchange(make_ending(claimed, f"answer to {question}"))
     return claimed.turn_id
 
 

@@ -12,18 +12,17 @@ from django.utils import timezone
 from chat.exceptions import ConversationNotFoundError, IsolationError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread.messages import (
-    Answer,
-    Exchange,
     check_isolation,
     claim_turn,
     default_title,
-    load_exchanges,
     load_thread,
     previous_question,
     save_exchange,
 )
 from chat.thread.reading import read_branch
-from tests.factories import make_conversation, make_exchange, make_turn
+from chat.turn.context import load_exchanges
+from chat.turn.values import Exchange
+from tests.factories import make_conversation, make_ending, make_exchange, make_turn
 
 
 class ClaimTests(TestCase):
@@ -88,13 +87,7 @@ class ClaimTests(TestCase):
         )
 
         def save() -> int | None:
-            return save_exchange(
-                turn_id=claimed.turn_id,
-                conversation_id=conversation.pk,
-                answer=Answer(text="Ici."),
-                status=TurnStatus.DONE,
-                trace=[],
-            )
+            return save_exchange(make_ending(claimed, "Ici."))
 
         assert save() is not None
         with pytest.raises(ConversationNotFoundError):

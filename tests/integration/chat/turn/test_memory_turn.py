@@ -10,8 +10,8 @@ from chat.protocol import Sources
 from chat.runs.afterwards import settle
 from chat.thread.messages import claim_turn
 from chat.thread.verdicts import give_feedback
+from chat.turn.memory import MEMORY_MODEL
 from chat.turn.path import run_turn
-from chat.turn.stored_answers import MEMORY_MODEL
 from chat.turn.values import TurnRequest
 from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
 from knowledge.models import Chunk

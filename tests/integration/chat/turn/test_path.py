@@ -270,7 +270,7 @@ class PathTests(TestCase):
         async def slow(*_args: Any, **_kwargs: Any) -> None:
             await asyncio.sleep(5)
 
-        with mock.patch("chat.turn.path._search", slow):
+        with mock.patch("chat.turn.dispatch._search", slow):
             result, _ = await ask(self.deployment, KNOWN)
         assert result.error is not None
         assert result.error.code == "turn_timeout"

@@ -10,15 +10,15 @@ from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import IsolationError
-from chat.models import Conversation, ThreadSummary, Turn, TurnStatus
+from chat.models import Conversation, ThreadSummary, Turn
 from chat.runs.afterwards import write_summary
-from chat.runs.summaries import RECALL, Written, summarised
+from chat.runs.summaries import Written
 from chat.thread.branches import show_version
 from chat.thread.messages import claim_turn, save_exchange
-from chat.turn.context import load_exchanges
+from chat.turn.context import RECALL, load_exchanges, summarised
 from chat.turn.path import run_turn
-from chat.turn.values import Answer, Exchange, TurnRequest, TurnResult
-from tests.factories import make_conversation, make_exchange, make_library
+from chat.turn.values import Exchange, TurnRequest, TurnResult
+from tests.factories import make_conversation, make_ending, make_exchange, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
 
 AGAIN = "Elle réserve encore une salle."
@@ -117,7 +117,7 @@ class SummaryTests(TestCase):
         await in_database(Deployment.objects.update, config_overlay={})
         with (
             scripted([LONG], ["Oui [1]."]),
-            mock.patch("chat.turn.path.summarised", side_effect=AssertionError),
+            mock.patch("chat.turn.context.summarised", side_effect=AssertionError),
             mock.patch("chat.runs.afterwards.summarise", side_effect=AssertionError),
         ):
             await ask(self.conversation)
@@ -162,7 +162,7 @@ class SummaryTests(TestCase):
         foreign = Exchange(uuid.uuid4(), RECALL, "secret", uuid.uuid4())
         with scripted([LONG], ["Elle réserve une salle."], ["jamais"]):
             await ask(self.conversation)
-            with mock.patch("chat.turn.path.summarised", return_value=[foreign]):
+            with mock.patch("chat.turn.context.summarised", return_value=[foreign]):
                 result = await ask(self.conversation)
             assert len(model().calls) == 2
         assert isinstance(result.error, IsolationError)
@@ -207,13 +207,7 @@ class CoverageTests(TestCase):
             replaces=self.turns[3].pk,
         )
         assert self.told() == []
-        save_exchange(
-            turn_id=claimed.turn_id,
-            conversation_id=self.conversation.pk,
-            answer=Answer(text="a3 edited"),
-            status=TurnStatus.DONE,
-            trace=[],
-        )
+        save_exchange(make_ending(claimed, "a3 edited"))
         assert self.told() == []
         show_version(self.conversation.pk, self.turns[3].pk)
         assert self.told() == [(RECALL, "until 3")]

@@ -218,7 +218,7 @@ class SectionOneTests(LoopTestCase):
 
     async def test_meme_liste_d_outils_is_chosen_once_a_turn(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Fin."])
-        with mock.patch("chat.turn.path.choose_tools", wraps=choose_tools) as chosen:
+        with mock.patch("chat.turn.generation.choose_tools", wraps=choose_tools) as chosen:
             with declared(weather, clock), scripted(*replies):
                 await self.ask()
                 offered = [made.options.tools for made in model().calls]
@@ -659,7 +659,7 @@ class EventTests(LoopTestCase):
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
             toolbox = Toolbox((found,), None, has_threshold=True)
             with (
-                mock.patch("chat.turn.path.choose_tools", return_value=toolbox),
+                mock.patch("chat.turn.generation.choose_tools", return_value=toolbox),
                 scripted(["10 h."]),
             ):
                 result, _listener = await self.ask(FAR)
@@ -675,7 +675,7 @@ class EventTests(LoopTestCase):
         assert result.answer.source == AnswerSource.GUARD_RAIL
 
     async def test_direct_answers_run_no_tool_and_choose_none(self) -> None:
-        with self.story(), mock.patch("chat.turn.path.choose_tools") as chosen:
+        with self.story(), mock.patch("chat.turn.generation.choose_tools") as chosen:
             await self.ask(KNOWN)
         assert not chosen.called
 
@@ -700,7 +700,7 @@ class EventTests(LoopTestCase):
 class EmptyLibraryTests(TestCase):
     async def test_an_agent_without_tools_pays_no_query_for_them(self) -> None:
         deployment = await in_database(lambda: make_deployment(make_agent(tools_enabled=False)))
-        with declared(clock), scripted(), mock.patch("chat.turn.path.choose_tools") as chosen:
+        with declared(clock), scripted(), mock.patch("chat.turn.generation.choose_tools") as chosen:
             await ask(deployment, QUESTION)
         assert not chosen.called
 

@@ -10,9 +10,12 @@ from chat.turn.follow_ups import follow_up_rule
 
 
 def _steps_in_the_path() -> list[ast.Call]:
-    tree = ast.parse(Path(turn.__file__).read_text(encoding="utf-8"))
+    """Every call of `trace.step` in the room of the path."""
+    modules = sorted(Path(turn.__file__).parent.glob("*.py"))
+    trees = [ast.parse(module.read_text(encoding="utf-8")) for module in modules]
     return [
         node
+        for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "step"
     ]
