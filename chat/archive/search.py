@@ -4,7 +4,6 @@ Every word must be found: all in the title, or all in one message. Only that per
 at, and no index is kept: a few thousand messages are read in milliseconds, and nothing is written for it.
 """
 
-import unicodedata
 from typing import Any
 
 from django.conf import settings
@@ -14,25 +13,13 @@ from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField, 
 from django.dispatch import receiver
 
 from chat.models import Conversation, Message
+from knowledge.language.folding import ACCENTED, PLAIN, fold_letters
 
 _LONGEST_WORD = 60
-#: The lower-case letters that PostgreSQL folds, and what each becomes; SQLite is given Python's own folding.
-_ACCENTED = "àáâãäåçèéêëìíîïñòóôõöùúûüýÿ’"
-_PLAIN = "aaaaaaceeeeiiiinooooouuuuyy'"
-
-
-def folded(text: str) -> str:
-    """Lower case, without accents."""
-    parts = unicodedata.normalize("NFD", text.lower())
-    return (
-        "".join(c for c in parts if not unicodedata.combining(c))
-        .replace("’", "'")
-        .replace("\0", " ")
-    )
 
 
 class Folded(Func):
-    """The same in the database."""
+    """`fold_letters` in the database: SQLite is given the function itself, PostgreSQL the letters that it folds."""
 
     output_field = TextField()
     function = "repondant_folded"
@@ -40,8 +27,8 @@ class Folded(Func):
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return Func(
             Func(*self.source_expressions, function="LOWER"),
-            Value(_ACCENTED),
-            Value(_PLAIN),
+            Value(ACCENTED),
+            Value(PLAIN),
             function="TRANSLATE",
             output_field=TextField(),
         ).as_sql(compiler, connection, **context)
@@ -53,14 +40,15 @@ def teach_sqlite(connection: BaseDatabaseWrapper, **_kwargs: Any) -> None:
         connection.connection.create_function(
             "repondant_folded",
             1,
-            lambda text: None if text is None else folded(text),
+            lambda text: None if text is None else fold_letters(text),
             deterministic=True,
         )
 
 
 def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Conversation]:
     """Those of a person's conversations that hold every word of `text`; all of them where it has none."""
-    words = [word[:_LONGEST_WORD] for word in folded(text).split()][: settings.SEARCH_MAX_WORDS]
+    plain = fold_letters(text).replace("\0", " ")
+    words = [word[:_LONGEST_WORD] for word in plain.split()][: settings.SEARCH_MAX_WORDS]
     if not words:
         return own
     latest = own.order_by("-updated_at").values("pk")[: settings.SEARCH_MAX_CONVERSATIONS]

@@ -17,80 +17,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_ACCENTS = str.maketrans("àâäçéèêëîïôöùûüÿ’", "aaaceeeeiioouuuy'")
+from knowledge.language.classes import one_of, word_class
+from knowledge.language.folding import fold_letters
 
-
-def _any(words: str) -> str:
-    return "|".join(word.replace("_", " ") for word in words.split())
-
-
-_JOINING = _any(
-    r"""
-        et mais donc alors sinon aussi puis ensuite dans_ce_cas du_coup par_contre en_revanche idem pareil meme
-        seulement uniquement surtout sauf excepte si_oui si_non
-        and but or so then also otherwise in_that_case what_about how_about same what_if if_so if_not even
-        only just except not any
-        """
-)
-_CLOSING = _any(
-    r"""
-        aussi egalement non_plus alors dans_ce_cas du_coup avant apres ensuite quand_meme malgre_tout dans_tout_ca
-        sinon par_contre pareil
-        too as_well either then instead anyway otherwise before after afterwards in_that_case the_same
-        """
-)
-_ANY_SUBJECT = _any(
-    r"""
-        si if lorsqu contre malgre cela ca ceci celui celle ceux celles beaucoup peu les? la un une des? du au aux et ou ni ne pas plus que qu quoi qui dont par pour en avec sans sur sous dans chez vers
-        entre depuis pendant apres avant jusqu ce cet cette ces mon ma mes ton ta tes son sa ses notre nos votre vos leurs?
-        je tu il elle on nous vous ils elles me te se y lui moi toi eux l d j m t s c n quels? quelles? quand comment
-        combien pourquoi lequel laquelle est sont suis es sommes etes etre etais? etait etaient sera\w* seront serai\w* ai as a ont
-        avons avez avoir avai\w* aur\w+ peut peux peuvent puis pouv\w+ pourr\w+ doit dois doivent dev\w+ faut faudr\w+ fallait
-        va vais vont aller ira\w* fai\w* font fera ferait feront veut veux vouloir voul\w+ sait sais savoir tres bien tout\w* tous vraiment
-        encore deja aussi donc alors ici autres? meme memes quelqu quelque quelques chaque aucun\w* rien personnes? gens
-        delais? durees? temps dates? prix couts? tarifs? montants? frais sommes? documents? pieces? papiers? justificatifs?
-        formulaires? demarches? procedures? etapes? conditions? criteres? regles? raisons? motifs? consequences? risques? recours
-        droits? obligations? formalites? precautions? informations? renseignements? missions? differences? avantages?
-        inconvenients? exemples? details? cas choses? moyens? facon manieres? fois jours? mois an ans annees? semaines? heures?
-        minutes? taux plafonds? limites? seuils? minimum maximum ages? nombres? listes? effets? suites? solutions? alternatives?
-        exceptions? role but objectifs? besoins? question reponses? demandes? chances?
-        prendre prends? prend prenez prennent prendr\w+ donn\w+ obten\w+ obtien\w+ demand\w+ payer paye paye[rsz]? payent paiements? paie paient payable payee?s? cout\w+ dur\w+ fourni\w* envoy\w+ recevoir recevra\w* recoi\w+
-        commenc\w+ finir finit fini passer passe passent passez mett\w+ met trouv\w+ utilis\w+ march\w+ fonctionn\w+ servir sert servent chang\w+ refus\w+ accept\w+
-        exist\w+ concern\w+ touch\w+ gard\w+ conserv\w+ arriv\w+ adress\w+ contest\w+ verifi\w+ respect\w+ figur\w+
-        obligatoires? possibles? gratuit\w* payant\w* legal\w* interdit\w* necessaires? valables? normal\w* faisables? competent\w*
-        autoris\w+ requis\w* exige\w* utiles? suffisant\w* long\w* cheres? chers? mieux maximal\w* minimal\w* applicables?
-        it its they them their he she his her him this that these those ones? too also even as well while against so
-    the an? of to in on at by for from with without within about into during until after before and or not no yes
-        is are was were be been being am do does did done can could will would shall should may might must have has had
-        get gets got i you we my your our me us what which who whom whose when where why how much many long often far
-        there any some every all each other another same more less very really still yet already just only then
-        cost\w* price\w* fees? amounts? rates? deadlines? delays? dates? time\w* days? weeks? months? years? hours? conditions?
-        requirements? require\w* needs? needed documents? papers? forms? proofs? steps? procedures? rules? reasons? rights?
-        obligations? risks? consequences? precautions? information details? examples? differences? limits? ceilings? exceptions?
-        options? process(?:es)? ways? things? people person duties duty interest case cases applicable
-        take\w* give\w* make\w* go goes pay pays paying paid payment payments ask\w* apply applies use\w* work\w* know find\w* last\w* start\w* ends? ended change\w* refuse\w*
-        accept\w* keep\w* kept provide\w* send\w* sent receive\w* allow\w* possible mandatory compulsory free legal normal valid
-        necessary enough able happen\w* decide\w* want\w*
-        """
-)
-_COMMON_VERBS = _any(
-    r"""
-        est sont suis es sommes etes etait etaient sera seront serait ai as a ont avons avez avait peut peux peuvent pouvons pouvez
-        puis pourra pourrait doit dois doivent devons devez devra devrait faut faudra va vais vont fait font veut veux veulent
-        voudrais existe sert servent coute coutent dure durent
-        is are was were be do does did can could will would shall should may might must have has had need get gets want
-        """
-)
-#: Thanks and greetings lean on nothing; their replies are courtesies that staff wrote.
-_COURTESIES = frozenset(
-    "merci bonjour bonsoir salut coucou bravo parfait super genial bonne thanks thank hello hi hey goodbye bye great perfect".split()
-)
-_COURTEOUS = _COURTESIES | frozenset(
-    "beaucoup bien vers bientot tres pour votre ton aide et journee soiree nuit very much so you a lot for your help and "
-    "good morning evening afternoon day".split()
-)
-_CONNECTIVE_HEAD = re.compile(rf"^(?:{_JOINING})(?=[\s,?]|$)")
-_CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{_CLOSING})\s*\?*$")
+_COURTESIES = word_class("courtesies")
+_COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
+_CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
+_CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
 #: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
 _ELLIPTIC_HEAD = re.compile(
     r"^(?:pour|en|avec|sans|chez|au|aux|a|de|d'|des|du|par|dans|sur|sous|pendant|depuis|apres|avant|vers|si|"
@@ -144,19 +77,13 @@ _IMPERSONAL = re.compile(
 _FRENCH_SUBJECT = re.compile(r"(?:\b\w+-(?:t-)?)?\b(?:il|elle|ils|elles)\b")
 _ENGLISH_PRONOUN = re.compile(r"\b(?:it|they|he|she|him|them|his|her|its|their)\b")
 _THEY = re.compile(r"^(?:il|elle|ils|elles|it|they|he|she)\b")
-#: Nouns that end as infinitives do: "pour le maire" has no pronoun.
-_LIKE_VERBS = _any(
-    "maire notaire salaire titre loyer dossier courrier papier metier foyer cadre nombre centre livre membre ministre "
-    "chantier quartier policier pompier formulaire horaire stagiaire locataire proprietaire compte bulletin hiver avenir "
-    "avoir pouvoir devoir etranger employeur heritier hotelier bailleur calendrier beneficiaire partenaire titulaire"
-)
 #: What stands for a place, a thing or a person that is not the subject: it needs a noun beside the subject.
 _OBJECT_PRONOUN = re.compile(
     r"\b(?:y|lui) (?!a\b|avoir\b)\w+|"
     r"(?<!-)\b(?:qui|je|tu|on|nous|vous|ils?|elles?|ne) (?:me |te |nous |vous )?(?:(?:le|la|les|leur|en) |l')\w+|"
     r"\b(?:la|les|leur) \w{2,}[^mn]ent\b|"
     r"(?:(?:^|\b(?:comment|quand|pourquoi|combien|peux|peut|dois|doit|faut|pour|sans|qui peut)|-\w+) )"
-    rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{_LIKE_VERBS})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
+    rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
     r"(?! (?:est|sont|peut|doit|a|ont|sera|peuvent|doivent|de|du|des|\w+-)| d')"
 )
 _OWNER = re.compile(r"\b(?:est|sont|vers quoi servent|vers quoi sert) (?:son|sa|ses|leurs?)\b")
@@ -172,11 +99,10 @@ _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
 
-#: Words that fit any subject: grammar, and what every procedure has (a price, a delay, papers, a right).
-_GENERIC = re.compile(rf"^(?:{_ANY_SUBJECT})$")
+_GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
 #: A verb that anyone can recognise; without one, and without a question word, a question is a fragment.
 _VERB = re.compile(
-    rf"\b(?:{_COMMON_VERBS})\b|\w-(?:t-)?(?:je|tu|il|elle|on|nous|vous|ils|elles|ce)\b|"
+    rf"\b(?:{one_of('common_verbs')})\b|\w-(?:t-)?(?:je|tu|il|elle|on|nous|vous|ils|elles|ce)\b|"
     r"\b(?:je|tu|on|nous|vous|ils|elles|i|we|you) \w+|\b(?:j|qu|n|s)'\w+|"
     r"\b(?:qu'|que|quoi|qui|quand|comment|combien|pourquoi|quel|quelle|quels|quelles|lequel|"
     r"what|which|who|when|where|why|how)\b"
@@ -240,9 +166,8 @@ def follow_up_rule(question: str) -> str:
 
 def _folded(question: str) -> str:
     """Lower case, without accents, quotes and end marks. « à » and « où » stay apart from « a » and « ou »."""
-    text = question.lower().replace("’", "'")
-    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", text))
-    text = re.sub(r"[\"«»()]", " ", text.translate(_ACCENTS))
+    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", question.lower()))
+    text = re.sub(r"[\"«»()]", " ", fold_letters(text))
     return " ".join(text.split()).rstrip(" ?.!").lstrip(" -")
 
 

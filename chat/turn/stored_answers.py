@@ -11,6 +11,7 @@ from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
 from faqs.serving import Serving, would_serve
 from faqs.verifier import ModelVerifier, configured_verifier
+from knowledge.language.folding import same_writing
 from knowledge.search import Passage
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
@@ -121,12 +122,8 @@ def _contradicts(other: Passage, chosen: Passage) -> bool:
     return (
         other.is_faq >= chosen.is_faq
         and normalised_question(other.question) == normalised_question(chosen.question)
-        and _plain(other.content) != _plain(chosen.content)
+        and not same_writing(other.content, chosen.content)
     )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _place(passage: Passage) -> str:

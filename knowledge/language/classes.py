@@ -23,3 +23,8 @@ def word_class(name: str, language: str = "") -> frozenset[str]:
     """The words of a class in one language, or in all of them."""
     chosen = (language,) if language else LANGUAGES
     return frozenset(word for code in chosen for word in word_classes(code)[name].split())
+
+
+def one_of(name: str) -> str:
+    """The expression that any entry of a class matches, in any language; an entry may be an expression itself."""
+    return "|".join(sorted(word_class(name))).replace("_", " ")

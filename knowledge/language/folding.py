@@ -1,8 +1,8 @@
 """Texts brought to one form, so that two spellings of the same words are equal. Pure.
 
 There is a form for each thing that is compared: `fold` for words, `fold_to_letters` for the names of columns,
-`fold_keeping_accents` where an accent tells two words apart, `fold_letters` for what a database folds as well,
-`same_writing` for whole answers.
+`fold_keeping_accents` where an accent tells two words apart, `fold_letters` where every sign stays one sign, in a
+database as in the rules for follow-ups, `same_writing` for whole answers.
 """
 
 import unicodedata
@@ -42,7 +42,9 @@ def fold_keeping_accents(text: str) -> str:
 
 
 def fold_letters(text: str) -> str:
-    """Lower case, without accents, letter for letter: what LOWER and TRANSLATE give too, so « œ » stays."""
+    """Lower case, without accents, letter for letter: « œ », « ½ » and « nº » stay, as LOWER and TRANSLATE leave them too."""
+    if text.isascii():
+        return text.lower()
     parts = unicodedata.normalize("NFD", text.lower()).translate(_WITHOUT_MARKS)
     return parts.replace("’", "'")
 

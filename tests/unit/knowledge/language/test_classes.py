@@ -1,11 +1,12 @@
 """The files of words: what a language has to bring."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from knowledge.language import classes
-from knowledge.language.classes import LANGUAGES, word_class, word_classes
+from knowledge.language.classes import LANGUAGES, one_of, word_class, word_classes
 from knowledge.language.folding import fold
 
 
@@ -17,8 +18,10 @@ def test_every_file_of_words_is_a_language() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_language_lacks_no_class_that_another_has(language: str) -> None:
     known = {name for other in LANGUAGES for name in word_classes(other)}
-    missing = sorted(name for name in known if not word_classes(language).get(name, "").split())
-    assert not missing, f"words/{language}.toml has no words for: {', '.join(missing)}"
+    missing = sorted(known - set(word_classes(language)))
+    assert not missing, (
+        f"words/{language}.toml lacks: {', '.join(missing)} (empty where it has none)"
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -33,3 +36,10 @@ def test_a_class_is_asked_for_one_language_or_for_all() -> None:
     assert "the" in word_class("stop_words", "en")
     assert "the" not in word_class("stop_words", "fr")
     assert {"the", "les"} <= word_class("stop_words")
+
+
+def test_a_class_is_matched_as_one_expression() -> None:
+    pattern = re.compile(rf"(?:{one_of('connective_openings')})")
+    assert pattern.fullmatch("dans ce cas")
+    assert pattern.fullmatch("what about")
+    assert not pattern.fullmatch("dans")
