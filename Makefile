@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_NO_CACHE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: setup demo serve test test-all check lint bench constraints messages clean
+.PHONY: setup demo serve test test-all check lint style types imports migrations bench constraints messages clean
 
 setup: .venv/dev
 
@@ -36,24 +36,37 @@ serve: .venv/runtime
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py serve --port $(PORT)
 
+# One worker a core; a class or a module of functions stays on one worker. Contracts come first: some take half a minute.
+PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reorder
+
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 test: .venv/dev
 	$(BIN)/python -m pytest tests/e2e
-	$(BIN)/python -m pytest tests/unit tests/integration tests/contracts
+	$(PYTEST) tests/contracts tests/integration tests/unit
 
 # The same suite on the other database and the other vector stores, as far as they are there.
 test-all: test
 	$(BIN)/python -m tests.matrix
 
-lint: .venv/dev
+lint: style types imports migrations
+
+style: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python manage.py makemigrations --check --dry-run
-	$(BIN)/python manage.py check
 
-check: lint test-all
+types: .venv/dev
+	$(BIN)/mypy
+
+imports: .venv/dev
+	$(BIN)/lint-imports
+
+# The command runs Django's checks first.
+migrations: .venv/dev
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+check: .venv/dev
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint
+	@$(MAKE) --no-print-directory test-all
 
 # Every benchmark, or some: make bench BENCHMARKS="tools idle".
 BENCHMARKS := $(patsubst benchmarks/%/run.py,%,$(sort $(wildcard benchmarks/*/run.py)))

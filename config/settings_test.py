@@ -45,7 +45,12 @@ _stores: dict[str, dict[str, object]] = {
     "qdrant-memory": {"BACKEND": _QDRANT, "OPTIONS": {"url": ":memory:"}},
     "qdrant": {
         "BACKEND": _QDRANT,
-        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "prefix": "test_"},
+        "OPTIONS": {
+            "url": QDRANT_URL,
+            "api_key": QDRANT_API_KEY,
+            # A worker of the suite sees its own collections only.
+            "prefix": f"test_{os.environ.get('PYTEST_XDIST_WORKER', '')}",
+        },
     },
 }
 VECTOR_STORES["default"] = _stores[env.str("TEST_VECTOR_STORE", default="table")]
