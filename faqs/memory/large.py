@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -287,13 +288,8 @@ def _write(
 
 
 def _batches(rows: Any) -> Iterator[Sequence[Any]]:
-    batch: list[Any] = []
-    for row in rows.iterator(chunk_size=_BATCH):
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+    remaining = rows.iterator(chunk_size=_BATCH)
+    while batch := list(islice(remaining, _BATCH)):
         yield batch
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from unittest import mock
 
@@ -75,7 +76,7 @@ def test_many_threads_read_a_value_each_may_use() -> None:
     found: list[bool] = []
 
     def work() -> None:
-        found.extend(remembered.get(lambda n=n: n, n) == n for n in list(range(7)) * 50)
+        found.extend(remembered.get(partial(int, key), key) == key for key in [*range(7)] * 50)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
