@@ -8,7 +8,6 @@ of processes. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_L
 
 import hashlib
 import ipaddress
-import logging
 import uuid
 
 from django.conf import settings
@@ -19,8 +18,6 @@ from agents.models import RuntimeSettings
 from agents.remembered import Remembered
 from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
-
-logger = logging.getLogger(__name__)
 
 
 def _new_buckets() -> Buckets:
