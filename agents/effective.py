@@ -4,17 +4,16 @@
 sets it: the measured profile of the embedding model in use decides (`knowledge.calibration`).
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.remembered import Remembered
 
 Level = Literal["deployment", "agent", "site", "profile"]
 
@@ -143,18 +142,17 @@ def current_config(deployment_id: int) -> EffectiveConfig:
 
     A burst of questions to one deployment reads its settings once. Raises `Deployment.DoesNotExist`.
     """
-    key, now = (deployment_id, get_language()), time.monotonic()
-    found = _recent.get(key)
-    if found is None or now - found[0] >= settings.CONFIG_CACHE_SECONDS:
+
+    def read() -> EffectiveConfig:
         further = Exists(Specialist.objects.filter(deployment=OuterRef("pk")))
         deployments = Deployment.objects.select_related("agent").annotate(has_specialists=further)
-        deployment = deployments.get(pk=deployment_id)
-        _recent[key] = found = now, effective_config(deployment)
-    return found[1]
+        return effective_config(deployments.get(pk=deployment_id))
+
+    # By language too: the refusal has a default in each.
+    return _recent.get(read, (deployment_id, get_language()))
 
 
-#: By deployment and language (the refusal has a default in each): when it was read, and what was read.
-_recent: dict[tuple[int, str | None], tuple[float, EffectiveConfig]] = {}
+_recent: Remembered[EffectiveConfig] = Remembered("CONFIG_CACHE_SECONDS")
 
 
 def agent_setting(agent: Agent, name: str) -> Any:

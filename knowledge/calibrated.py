@@ -4,42 +4,32 @@ A turn calls `load_calibrations` in its database step and pays one query a minut
 another process is seen within `CALIBRATION_CACHE_SECONDS`, one made here at once.
 """
 
-import time
-from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from agents.remembered import Remembered
 from knowledge.calibration import Calibrated, Rate, use_calibrations
 from knowledge.models import ThresholdCalibration
 
-
-@dataclass(slots=True)
-class _Clock:
-    """When the rows were last read; zero: they must be."""
-
-    read_at: float = 0.0
-
-
-_clock = _Clock()
+_loaded: Remembered[None] = Remembered("CALIBRATION_CACHE_SECONDS")
 
 
 def load_calibrations() -> None:
     """Read the rows again when what this process knows has become too old. Touches the database."""
-    now = time.monotonic()
-    if _clock.read_at and now - _clock.read_at < settings.CALIBRATION_CACHE_SECONDS:
-        return
+    _loaded.get(_load)
+
+
+def _load() -> None:
     use_calibrations([_value(row) for row in ThresholdCalibration.objects.all()])
-    _clock.read_at = now
 
 
 def forget_calibrations() -> None:
     """Have them read again at the next call; until then the shipped profiles hold."""
     use_calibrations(())
-    _clock.read_at = 0.0
+    _loaded.forget()
 
 
 def store_calibration(value: Calibrated, *, budget: float) -> ThresholdCalibration:

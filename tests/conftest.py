@@ -1,10 +1,13 @@
 """Marks by folder, and what every level shares."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from agents.remembered import Remembered
 
 #: Two workers of the suite share the cores; a library that starts a thread per core would only wait for the other's.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -24,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         level = item.path.relative_to(Path(__file__).parent).parts[0]
         if level in LEVELS:
             item.add_marker(getattr(pytest.mark, level))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    """What a process keeps for some seconds is read anew in each test."""
+    Remembered.forget_all()
+    yield
+    Remembered.forget_all()
 
 
 @pytest.fixture

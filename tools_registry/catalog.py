@@ -11,16 +11,15 @@ the admin applies to the next question everywhere. What a question is offered (`
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 
+from agents.remembered import Remembered
 from tools_registry.models import CatalogueState, ToolOverride
 from tools_registry.ranking import Lexicon, Positions, Ranking, Scorer
 from tools_registry.sources.remote import remote_specs
@@ -33,8 +32,6 @@ SIGNED_IN_TAG = "signed_in"
 STAFF_TAG = "staff"
 #: Distinct sets of rights, and users, whose lists a process keeps.
 _KEPT_LISTS = 256
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +114,8 @@ class _Snapshot:
 
 _lock = threading.Lock()
 _current: _Snapshot | None = None
-#: When something was read, and what was read.
-_remembered: dict[object, tuple[float, Any]] = {}
+_catalogue: Remembered[_Snapshot] = Remembered("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
+_offered: Remembered[ToolList] = Remembered("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
 
 
 def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolList:
@@ -133,28 +130,16 @@ def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
     """
 
     def read() -> ToolList:
-        catalogue = _recent(("catalogue", registry.version), _snapshot)
+        catalogue = _catalogue.get(_snapshot, registry.version)
         return catalogue.permitted(tags_of(user_id), agent_id)
 
-    return _recent(("tools", user_id, agent_id, registry.version), read)
+    return _offered.get(read, (user_id, agent_id, registry.version))
 
 
 def forget_recent() -> None:
     """Have every question from now on read again what was changed."""
-    global _remembered
-    # Another dictionary, so that what is being read meanwhile is kept in the one that is gone.
-    _remembered = {}
-
-
-def _recent(key: object, read: Callable[[], T]) -> T:
-    now, remembered = time.monotonic(), _remembered
-    found = remembered.get(key)
-    if found is None or now - found[0] >= settings.CONFIG_CACHE_SECONDS:
-        if len(remembered) >= _KEPT_LISTS:
-            remembered.clear()
-        found = remembered[key] = now, read()
-    value: T = found[1]
-    return value
+    _catalogue.forget()
+    _offered.forget()
 
 
 def permitted_now(

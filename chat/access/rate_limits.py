@@ -8,57 +8,40 @@ of processes. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_L
 
 import hashlib
 import ipaddress
-import logging
-import time
 import uuid
-from dataclasses import dataclass
 
 from django.conf import settings
 from django.http import HttpRequest
 
 from agents.bridges import in_database
 from agents.models import RuntimeSettings
+from agents.remembered import Remembered
 from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
 
-logger = logging.getLogger(__name__)
 
-
-@dataclass(slots=True)
-class _State:
-    """What this process holds: the buckets, and the limits as they were last read."""
-
-    buckets: Buckets
-    limits: RuntimeSettings | None = None
-    read_at: float = 0.0
-
-    @property
-    def is_fresh(self) -> bool:
-        age = time.monotonic() - self.read_at
-        return self.limits is not None and age < settings.RATE_LIMITS_CACHE_SECONDS
-
-    def current(self) -> RuntimeSettings:
-        if self.limits is None or not self.is_fresh:
-            self.limits, self.read_at = RuntimeSettings.load(), time.monotonic()
-        return self.limits
-
-
-def _new_state() -> _State:
+def _new_buckets() -> Buckets:
     if not settings.REDIS_URL:
-        return _State(LocalBuckets())
+        return LocalBuckets()
     # Optional: without Redis its client is not loaded.
     from chat.access.buckets_redis import RedisBuckets
 
-    return _State(RedisBuckets(settings.REDIS_URL))
+    return RedisBuckets(settings.REDIS_URL)
 
 
-_state = _new_state()
+_buckets = _new_buckets()
+_limits: Remembered[RuntimeSettings] = Remembered("RATE_LIMITS_CACHE_SECONDS")
+
+
+def _current_limits() -> RuntimeSettings:
+    return _limits.get(RuntimeSettings.load)
 
 
 def forget() -> None:
     """Start with full buckets and read the limits anew; for tests."""
-    global _state
-    _state = _new_state()
+    global _buckets
+    _buckets = _new_buckets()
+    _limits.forget()
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str) -> None:
@@ -76,7 +59,7 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
 
 def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
     if settings.RATE_LIMITS:
-        limits = _state.current()
+        limits = _current_limits()
         _take(
             (f"{what}:person:{person}" if person else "", limits.asks_per_minute_user),
             (f"{what}:address:{address}" if address else "", limits.asks_per_minute_address),
@@ -87,7 +70,7 @@ async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> Non
     """The same on the event loop: at once where nothing is to be waited for, else in a thread."""
     if not settings.RATE_LIMITS:
         return
-    if _state.is_fresh and isinstance(_state.buckets, LocalBuckets):
+    if _limits.is_fresh() and isinstance(_buckets, LocalBuckets):
         limit_asking(person, address)
     else:
         await in_database(limit_asking, person, address)
@@ -96,7 +79,7 @@ async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> Non
 def limit_key(key_id: int) -> None:
     """Count a question of an API key. Raises `RateLimitedError`. Synchronous."""
     if settings.RATE_LIMITS:
-        _take((f"ask:key:{key_id}", _state.current().asks_per_minute_key))
+        _take((f"ask:key:{key_id}", _current_limits().asks_per_minute_key))
 
 
 class SignInTry:
@@ -107,7 +90,7 @@ class SignInTry:
         self._limits: list[Limit] = []
         if not settings.RATE_LIMITS:
             return
-        per_minute = _state.current().sign_ins_per_minute
+        per_minute = _current_limits().sign_ins_per_minute
         # A name is anything that somebody typed, of any length: its digest is not.
         digest = hashlib.blake2b(username.casefold().encode(), digest_size=16).hexdigest()
         self._limits = _take(
@@ -117,13 +100,13 @@ class SignInTry:
 
     def succeeded(self) -> None:
         if self._limits:
-            _state.buckets.give_back(self._limits)
+            _buckets.give_back(self._limits)
 
 
 def _take(*limits: Limit) -> list[Limit]:
     """Take a token of each limit that is one; raises where one has none left."""
     counted = [(name, per_minute) for name, per_minute in limits if name and per_minute]
-    if counted and (wait := _state.buckets.take(counted)):
+    if counted and (wait := _buckets.take(counted)):
         raise RateLimitedError("rate limited", retry_after=wait)
     return counted
 

@@ -162,13 +162,11 @@ def _claim(
     ((named, version, leaf),) = found
     parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
     now = timezone.now()
-    turn = statements.INSERT_TURN.run(
-        Turn(
-            conversation_id=conversation_id,
-            parent_id=parent,
-            client_message_id=client_message_id,
-            lease_expires_at=now + lease,
-        )
+    turn = Turn.objects.create(
+        conversation_id=conversation_id,
+        parent_id=parent,
+        client_message_id=client_message_id,
+        lease_expires_at=now + lease,
     )
     is_first, title = not named and version == 0, named or default_title(question)
     if leaf is None and replaces is None:
@@ -179,8 +177,8 @@ def _claim(
         )
     if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
-    statements.INSERT_MESSAGE.run(
-        Message(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
+    Message.objects.create(
+        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
     )
     return ClaimedTurn(
         turn_id=turn.pk,
@@ -638,14 +636,14 @@ def save_exchange(ending: Ending) -> int | None:
         statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
         if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):
             return None
-        message = Message(
+        message = Message.objects.create(
             conversation_id=conversation_id,
             turn_id=turn_id,
             role=Role.ASSISTANT,
             content=ending.text,
             sources=list(ending.sources),
         )
-        return statements.INSERT_MESSAGE.run(message).pk
+        return message.pk
 
 
 def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from agents.statements import PreparedInsert, PreparedSelect, PreparedUpdate, parameter
-from chat.models import Conversation, Message, Turn, TurnStatus
+from agents.statements import PreparedSelect, PreparedUpdate, parameter
+from chat.models import Conversation, Turn, TurnStatus
 
 #: What the end of a turn says about it.
 ENDING = (
@@ -54,9 +54,7 @@ NAME_LINE = PreparedUpdate(
     lambda: _conversation().filter(leaf=None),
     {**_next_version, "title": parameter(Conversation, "title")},
 )
-INSERT_TURN = PreparedInsert(Turn)
 _ending = {name: parameter(Turn, name) for name in ENDING}
 END_TURN = PreparedUpdate(lambda: _turn(TurnStatus.RUNNING), _ending)
-#: One that was taken for dead, and ends after all.
+#: The end of a run whose lease had run out: it was marked as interrupted meanwhile.
 END_LATE_TURN = PreparedUpdate(lambda: _turn(TurnStatus.INTERRUPTED), _ending)
-INSERT_MESSAGE = PreparedInsert(Message)

@@ -1,25 +1,22 @@
 """The entries that may answer, as one array a deployment in this process, which follows the database.
 
-A shelf's version is all that has to be read to know whether the array is up to date; what changed is then read by
-version, and nothing else. Arrays hold committed rows only. A transaction that has written to a shelf reads it whole
-and leaves no trace here: rolled back, its versions will be given to other rows.
+A shelf's version is all that has to be read to know whether the array is up to date (`knowledge.vectors.following`).
+A transaction that has written to a shelf reads it whole and leaves no trace here.
 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
 """
 
 import logging
-import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import MD5
 
 from agents.models import Audience, Deployment
@@ -28,14 +25,13 @@ from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
-from knowledge.vectors.similarity import Matrix, Snapshot
+from knowledge.vectors.following import Followed, FollowedCollections, Uncommitted
 
 logger = logging.getLogger(__name__)
 
 #: Rows taken at once from the database while an array is loaded.
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
-_NEVER = -1
 _NONE_WRONG: frozenset[str] = frozenset()
 _COLUMNS = (
     "pk",
@@ -155,19 +151,21 @@ class Nearest:
     oldest: float
 
 
-class _Array:
-    """The entries of one shelf and one recipe, and the version they have reached; changed under the lock.
+class _Entries(NamedTuple):
+    """Entries of a shelf: the keys of those that are gone or changed, and those that may answer, as rows."""
 
-    One that begins after a version (`after`) holds what was written since, and is never loaded whole: the others are
-    in a collection.
-    """
+    gone: Iterable[int]
+    rows: Sequence[tuple[Any, ...]]
+    wrong: Mapping[int, frozenset[str]]
 
-    def __init__(self, dimensions: int, *, after: int | None = None) -> None:
-        self.lock = threading.Lock()
-        self.matrix: Matrix[EntryKey] = Matrix(dimensions)
+
+class _Array(Followed[MemoryMark, EntryKey, _Entries]):
+    """The entries of one shelf and one recipe. Where the others are in a collection, those written since alone."""
+
+    def __init__(self, recipe: Recipe, *, after: int | None = None) -> None:
+        super().__init__(recipe.dimensions, after=after)
+        self.recipe_key = recipe_key(recipe)
         self.held: dict[int, Held] = {}
-        self.is_tail = after is not None
-        self.seen = _NEVER if after is None else after
         self._oldest: float | None = None
 
     @property
@@ -178,78 +176,47 @@ class _Array:
             self._oldest = min(times, default=float("inf"))
         return self._oldest
 
-    def follow(self, mark: MemoryMark, key: str) -> bool:
-        """Bring the array to the mark's version; `False` where it is there already."""
-        if self.seen >= mark.version:
-            return False
-        if self.is_tail:
-            # A deletion that was forgotten leaves an entry here that its row refuses.
-            self._advance(mark, key)
-        elif self.seen == _NEVER or self.seen < mark.purged_version or not self._advance(mark, key):
-            self._load(mark, key)
-        self.seen = mark.version
-        self._oldest = None
-        return True
+    def size(self, mark: MemoryMark) -> int:
+        return self._servable(mark).count()
 
-    def _advance(self, mark: MemoryMark, key: str) -> bool:
-        rows = list(
-            CachedResponse.objects.filter(
-                deployment_id=mark.deployment_id, version__gt=self.seen
-            ).values_list(*_COLUMNS)
-        )
-        gone = list(
-            DeletedResponse.objects.filter(
-                shelf_id=mark.deployment_id, version__gt=self.seen
-            ).values_list("response_id", flat=True)
-        )
-        purged = MemoryShelf.objects.filter(pk=mark.deployment_id).values_list(
-            "purged_version", flat=True
-        )
-        # Asked after the rows were read: a purge in between may have taken deletions out of them.
-        if not self.is_tail and (purged.first() or 0) > self.seen:
-            return False
-        servable = [row for row in rows if _is_servable(row, key)]
-        changed = [*gone, *(row[0] for row in rows)]
-        removed = [held.key for pk in changed if (held := self.held.pop(pk, None)) is not None]
-        self._put(servable, removed, _wrong_questions(response_id__in=[row[0] for row in servable]))
-        return True
-
-    def _load(self, mark: MemoryMark, key: str) -> None:
-        rows = CachedResponse.objects.filter(
-            deployment_id=mark.deployment_id, recipe_key=key, status=EntryStatus.VALID
-        )
-        self.matrix = Matrix(self.matrix.dimensions, capacity=rows.count())
-        self.held = {}
+    def everything(self, mark: MemoryMark) -> Iterator[_Entries]:
+        self.held, self._oldest = {}, None
         wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
-        batch: list[tuple[Any, ...]] = []
-        for row in rows.values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH):
-            batch.append(row)
-            if len(batch) == _LOAD_BATCH:
-                self._put(batch, [], wrong)
-                batch = []
-        self._put(batch, [], wrong)
+        rows = self._servable(mark).values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH)
+        while batch := list(islice(rows, _LOAD_BATCH)):
+            yield _Entries((), batch, wrong)
 
-    def _put(
-        self,
-        rows: Sequence[tuple[Any, ...]],
-        removed: Iterable[EntryKey],
-        wrong: Mapping[int, frozenset[str]],
-    ) -> None:
-        dimensions = self.matrix.dimensions
+    def changes(self, mark: MemoryMark) -> _Entries:
+        written = CachedResponse.objects.filter(deployment_id=mark.deployment_id)
+        deleted = DeletedResponse.objects.filter(shelf_id=mark.deployment_id)
+        rows = list(written.filter(version__gt=self.seen).values_list(*_COLUMNS))
+        gone = deleted.filter(version__gt=self.seen).values_list("response_id", flat=True)
+        servable = [row for row in rows if _is_servable(row, self.recipe_key)]
+        wrong = _wrong_questions(response_id__in=[row[0] for row in servable])
+        return _Entries([*gone, *(row[0] for row in rows)], servable, wrong)
+
+    def purged(self, mark: MemoryMark) -> int:
+        shelf = MemoryShelf.objects.filter(pk=mark.deployment_id)
+        return shelf.values_list("purged_version", flat=True).first() or 0
+
+    def apply(self, rows: _Entries) -> None:
         # A row whose vector was damaged from outside is left out rather than taken for another.
+        dimensions = self.matrix.dimensions
         size = dimensions * _FLOAT32.itemsize
-        good = [row for row in rows if len(row[_EMBEDDING]) == size]
-        fresh = [_held(row, wrong.get(row[0], _NONE_WRONG)) for row in good]
+        good = [row for row in rows.rows if len(row[_EMBEDDING]) == size]
+        fresh = [_held(row, rows.wrong.get(row[0], _NONE_WRONG)) for row in good]
         vectors = np.frombuffer(b"".join(row[_EMBEDDING] for row in good), dtype=_FLOAT32)
+        before = [held.key for pk in rows.gone if (held := self.held.pop(pk, None)) is not None]
         self.matrix.apply(
             keys=[held.key for held in fresh],
             rows=vectors.reshape(len(good), dimensions),
-            removed=removed,
+            removed=before,
         )
         self.held.update({held.pk: held for held in fresh})
+        self._oldest = None
 
     def nearest(self, vector: Vector, *, limit: int, least: float | None) -> Nearest:
-        snapshot: Snapshot[EntryKey] = self.matrix.snapshot()
+        snapshot = self.matrix.snapshot()
         found = snapshot.top(vector, limit=limit, min_score=least)
         return Nearest(
             found=[
@@ -260,6 +227,13 @@ class _Array:
             ],
             entries=snapshot.live,
             oldest=self.oldest,
+        )
+
+    def _servable(self, mark: MemoryMark) -> QuerySet[CachedResponse]:
+        return CachedResponse.objects.filter(
+            deployment_id=mark.deployment_id,
+            recipe_key=self.recipe_key,
+            status=EntryStatus.VALID,
         )
 
 
@@ -289,62 +263,23 @@ def entry_key(pk: int, created_at: datetime) -> EntryKey:
     return (-int(created_at.timestamp() * 1_000_000), -pk)
 
 
-@dataclass(slots=True)
-class _ArrayCache:
-    """The arrays of this process, least recently used first, within a budget of bytes."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _arrays: "OrderedDict[tuple[uuid.UUID, str, int | None], _Array]" = field(
-        default_factory=OrderedDict
-    )
-    _warned: set[uuid.UUID] = field(default_factory=set)
-
-    def get(
-        self, shelf: uuid.UUID, key: str, dimensions: int, *, after: int | None = None
-    ) -> _Array:
-        with self._lock:
-            place = (shelf, key, after)
-            array = self._arrays.get(place)
-            if array is None:
-                array = self._arrays[place] = _Array(dimensions, after=after)
-                for other in [each for each in self._arrays if each[:2] == place[:2]]:
-                    # Behind a collection that has been left, or has gone on.
-                    if other != place and (after is not None or other[2] is not None):
-                        del self._arrays[other]
-            self._arrays.move_to_end(place)
-            return array
-
-    def known_empty(self, mark: "MemoryMark", key: str) -> bool:
-        with self._lock:
-            array = self._arrays.get((mark.uuid, key, None))
-        return array is not None and array.seen >= mark.version and not array.held
-
-    def trim(self) -> None:
-        """Forget arrays until the budget holds; the one used last always stays."""
-        with self._lock:
-            total = sum(array.matrix.nbytes for array in self._arrays.values())
-            while total > settings.MEMORY_CACHE_BYTES and len(self._arrays) > 1:
-                total -= self._arrays.popitem(last=False)[1].matrix.nbytes
-
-    def warn_when_large(self, mark: MemoryMark, entries: int) -> None:
-        if entries <= settings.MEMORY_COMFORTABLE_ENTRIES or mark.uuid in self._warned:
-            return
-        self._warned.add(mark.uuid)
-        logger.warning(
-            "The memory of deployment %d holds %d entries, above MEMORY_COMFORTABLE_ENTRIES=%d: "
-            "lookups grow slower; prune_memory removes what is too old.",
-            mark.deployment_id,
-            entries,
-            settings.MEMORY_COMFORTABLE_ENTRIES,
-        )
+_arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")
 
 
-_arrays = _ArrayCache()
+def _array(mark: MemoryMark, recipe: Recipe, *, after: int | None = None) -> _Array:
+    """What this process keeps; for a transaction that has written to the shelf itself, an array of its own."""
+    if Uncommitted.covers(mark.uuid):
+        return _Array(recipe, after=after)
+    place = (mark.uuid, recipe_key(recipe))
+    return _arrays.get(place, lambda: _Array(recipe, after=after), after=after)
 
 
 def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
     """Whether this process has seen, at this mark, that no entry may answer. Touches no database."""
-    return _arrays.known_empty(mark, recipe_key(recipe))
+    array = _arrays.held((mark.uuid, recipe_key(recipe)))
+    return (
+        array is not None and array.after is None and array.seen >= mark.version and not array.held
+    )
 
 
 def nearest_entries(
@@ -361,22 +296,28 @@ def nearest_entries(
     `indexed` are the keys that a collection found near (`faqs.memory.large`): their rows are read, and an array holds
     only what was written since.
     """
-    key = recipe_key(recipe)
     if indexed is not None:
         return _nearest_of_large(mark, vector, recipe, limit, least, indexed)
-    if Uncommitted.covers(mark.uuid):
-        own = _Array(recipe.dimensions)
-        own.follow(mark, key)
-        return own.nearest(vector, limit=limit, least=least)
-    array = _arrays.get(mark.uuid, key, recipe.dimensions)
+    array = _array(mark, recipe)
     with array.lock:
-        changed = array.follow(mark, key)
+        changed = array.follow(mark)
         nearest = array.nearest(vector, limit=limit, least=least) if changed else None
     if nearest is None:
         return array.nearest(vector, limit=limit, least=least)
     _arrays.trim()
-    _arrays.warn_when_large(mark, nearest.entries)
+    _warn_when_large(mark, nearest.entries)
     return nearest
+
+
+def _warn_when_large(mark: MemoryMark, entries: int) -> None:
+    if entries > settings.MEMORY_COMFORTABLE_ENTRIES and _arrays.first_warning(mark.uuid):
+        logger.warning(
+            "The memory of deployment %d holds %d entries, above MEMORY_COMFORTABLE_ENTRIES=%d: "
+            "lookups grow slower; prune_memory removes what is too old.",
+            mark.deployment_id,
+            entries,
+            settings.MEMORY_COMFORTABLE_ENTRIES,
+        )
 
 
 def _nearest_of_large(
@@ -387,22 +328,18 @@ def _nearest_of_large(
     least: float | None,
     indexed: Sequence[int],
 ) -> Nearest:
-    key, after = recipe_key(recipe), mark.indexed_version
-    if Uncommitted.covers(mark.uuid):
-        tail = _Array(recipe.dimensions, after=after)
-    else:
-        tail = _arrays.get(mark.uuid, key, recipe.dimensions, after=after)
+    tail = _array(mark, recipe, after=mark.indexed_version)
     with tail.lock:
-        tail.follow(mark, key)
+        tail.follow(mark)
         recent = tail.nearest(vector, limit=limit, least=least)
     size = recipe.dimensions * _FLOAT32.itemsize
     # An entry that was written since is in the array, or may no longer answer.
     rows = [
         row
         for row in CachedResponse.objects.filter(
-            deployment_id=mark.deployment_id, pk__in=indexed, version__lte=after
+            deployment_id=mark.deployment_id, pk__in=indexed, version__lte=mark.indexed_version
         ).values_list(*_COLUMNS)
-        if _is_servable(row, key) and len(row[_EMBEDDING]) == size
+        if _is_servable(row, tail.recipe_key) and len(row[_EMBEDDING]) == size
     ]
     wrong = _wrong_questions(response_id__in=[row[0] for row in rows]) if rows else {}
     found = list(recent.found)
@@ -413,28 +350,3 @@ def _nearest_of_large(
     found.sort(key=lambda each: (-each[1], each[0].key))
     # Too old entries are pruned by a worker: none looks at the ages of all.
     return Nearest(found=found[:limit], entries=recent.entries, oldest=float("inf"))
-
-
-class Uncommitted:
-    """Marks a shelf as written by the open transaction, by standing among its commit hooks.
-
-    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit:
-    the mark lives exactly as long as the rows that only this connection sees.
-    """
-
-    def __init__(self, shelf: uuid.UUID) -> None:
-        self.shelf = shelf
-
-    def __call__(self) -> None:
-        """Nothing to do at commit."""
-
-    @staticmethod
-    def mark(shelf: uuid.UUID) -> None:
-        transaction.on_commit(Uncommitted(shelf))
-
-    @staticmethod
-    def covers(shelf: uuid.UUID) -> bool:
-        if not connection.in_atomic_block:
-            return False
-        hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
-        return any(isinstance(hook[1], Uncommitted) and hook[1].shelf == shelf for hook in hooks)

@@ -20,7 +20,6 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig
 from agents.models import Deployment
 from agents.transactions import short_write
-from faqs.memory.array import Uncommitted
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
 from faqs.memory.origins import Origin, accept_origins, keep_origins, stale_entries
 from faqs.models import (
@@ -35,6 +34,7 @@ from faqs.models import (
 )
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.vectors.base import Vector
+from knowledge.vectors.following import Uncommitted
 
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500

@@ -10,10 +10,11 @@ touches no database. Without a Qdrant server (`QDRANT_URL`) every memory stays i
 """
 
 import logging
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from celery.exceptions import OperationalError
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
 
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
+from agents.remembered import Remembered
 from faqs.memory.array import MemoryMark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself
 from faqs.memory.keys import recipe_key
@@ -43,6 +46,8 @@ FOLLOW_TASK = "faqs.tasks.follow_indexes"
 INDEX_SECONDS = 3_600
 _LOCK = "memory-indexes"
 _FLOAT32 = np.dtype("<f4")
+#: When the memories were last counted.
+_counted: Remembered[datetime] = Remembered(_COUNT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +181,11 @@ def tidy_indexes() -> None:
     """What a worker's timer does every few seconds: have a task follow where there is anything to do."""
     if memory_store() is None:
         return
-    now = time.monotonic()
-    counts = not _clock.counted_at or now - _clock.counted_at >= _COUNT_SECONDS
+    counts = not _counted.is_fresh()
     if not counts and not _behind().exists():
         return
     if counts:
-        _clock.counted_at = now
+        _counted.get(timezone.now)
     try:
         # A message that waits longer is overtaken by the next one.
         current_app.send_task(FOLLOW_TASK, args=[counts], expires=settings.JOB_REAP_SECONDS)
@@ -243,16 +247,6 @@ def large_memories() -> list[tuple[MemoryShelf, int]]:
     return [(shelf, sizes[shelf.pk]) for shelf in shelves.order_by("pk")]
 
 
-@dataclass(slots=True)
-class _Clock:
-    """When the memories were last counted; zero: they must be."""
-
-    counted_at: float = 0.0
-
-
-_clock = _Clock()
-
-
 def _prune_and_count() -> list[MemoryShelf]:
     for shelf in MemoryShelf.objects.exclude(indexed_recipe="").select_related("deployment__agent"):
         # What a lookup in an array does: here none sees the oldest entry.
@@ -294,13 +288,8 @@ def _write(
 
 
 def _batches(rows: Any) -> Iterator[Sequence[Any]]:
-    batch: list[Any] = []
-    for row in rows.iterator(chunk_size=_BATCH):
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+    remaining = rows.iterator(chunk_size=_BATCH)
+    while batch := list(islice(remaining, _BATCH)):
         yield batch
 
 

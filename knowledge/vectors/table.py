@@ -1,22 +1,17 @@
 """The embedded vector store: points in Django's database, exact search over a matrix in memory.
 
-Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`.
-So versions of a collection commit in their order, and a reader that has seen version n misses nothing by reading the
-rows above n. A write inside a caller's transaction joins it: the points share the fate of the row that owns them.
-
-A process keeps one matrix for each collection it reads, vectors and words together, made of committed rows only. A transaction that has written
-to a collection itself reads the committed matrix with its own rows laid over it, and leaves nothing behind when it
-is rolled back. The one backend that touches the ORM: call it where the database may be used.
+Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`,
+which the matrices of all processes follow (`knowledge.vectors.following`), vectors and words together. A write inside a
+caller's transaction joins it: the points share the fate of the row that owns them. That transaction reads the committed
+matrix with its own rows laid over it. The one backend that touches the ORM: call it where the database may be used.
 """
 
 import json
 import logging
-import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -45,6 +40,7 @@ from knowledge.vectors.base import (
     Vector,
     VectorStore,
 )
+from knowledge.vectors.following import NEVER, Followed, FollowedCollections, Uncommitted
 from knowledge.vectors.lexical import Terms, document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
@@ -56,7 +52,6 @@ _ID_BATCH = 500
 #: Rows taken at once from the database while a matrix is loaded.
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
-_NEVER = -1
 #: A path that SQLite accepts and that is of no interest.
 _NO_PATH = "$.none"
 
@@ -121,81 +116,72 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Delta:
-    """The rows of a collection above some version: which ids they replace or remove, and what stands now."""
+class _Rows:
+    """Points of a collection: which ids are gone, and what stands."""
 
-    removed: list[uuid.UUID]
-    keys: list[uuid.UUID]
-    rows: Vector
+    removed: Sequence[uuid.UUID]
+    keys: Sequence[uuid.UUID]
+    vectors: Vector
     columns: dict[str, list[Json]]
     terms: list[Terms]
 
 
-@dataclass(slots=True)
-class _Followed:
-    """A collection's matrix in this process and the version it has reached; both change under the lock."""
+class _Points(Followed[_State, uuid.UUID, _Rows]):
+    """The matrix of a collection in this process."""
 
-    matrix: Matrix[uuid.UUID]
-    seen: int = _NEVER
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def size(self, mark: _State) -> int:
+        return _live(mark).count() if mark.version else 0
 
+    def everything(self, mark: _State) -> Iterator[_Rows]:
+        stored = _live(mark).values_list("point_id", "vector", "terms")
+        for batch in _batches(stored.iterator(chunk_size=_LOAD_BATCH), _LOAD_BATCH):
+            keys, vectors, terms = zip(*batch, strict=True)
+            yield _Rows([], keys, _as_rows(vectors, mark), {}, _as_terms(keys, terms, mark))
 
-class _MatrixCache:
-    """The matrices of this process, least recently used first, within a budget of bytes."""
+    def changes(self, mark: _State) -> _Rows:
+        columns = self.matrix.column_keys
+        rows = VectorPoint.objects.filter(collection_id=mark.pk, version__gt=self.seen)
+        if columns:
+            rows = rows.annotate(fields=_PayloadFields(columns))
+        names = ["point_id", "deleted", "vector", "terms", *(["fields"] if columns else [])]
+        found = list(rows.values_list(*names))
+        standing = [row for row in found if not row[1]]
+        keys = [row[0] for row in standing]
+        return _Rows(
+            removed=[row[0] for row in found if row[1]],
+            keys=keys,
+            vectors=_as_rows([row[2] for row in standing], mark),
+            columns={name: [row[4][i] for row in standing] for i, name in enumerate(columns)},
+            terms=_as_terms(keys, [row[3] for row in standing], mark),
+        )
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._followed: OrderedDict[uuid.UUID, _Followed] = OrderedDict()
-        self._warned: set[uuid.UUID] = set()
+    def purged(self, mark: _State) -> int:
+        now = VectorCollection.objects.filter(pk=mark.pk).aggregate(at=Max("purged_version"))
+        return now["at"] or 0
 
-    def __len__(self) -> int:
-        return len(self._followed)
+    def apply(self, rows: _Rows) -> None:
+        self.matrix.apply(
+            keys=rows.keys,
+            rows=rows.vectors,
+            removed=rows.removed,
+            columns=rows.columns,
+            terms=rows.terms,
+        )
 
-    def get(self, state: _State) -> _Followed:
-        with self._lock:
-            followed = self._followed.get(state.uuid)
-            if followed is None:
-                followed = self._followed[state.uuid] = _Followed(Matrix(state.recipe.dimensions))
-            self._followed.move_to_end(state.uuid)
-            return followed
-
-    def trim(self) -> None:
-        """Forget matrices until the budget holds; the one used last always stays."""
-        with self._lock:
-            total = sum(followed.matrix.nbytes for followed in self._followed.values())
-            while total > settings.TABLE_STORE_CACHE_BYTES and len(self._followed) > 1:
-                total -= self._followed.popitem(last=False)[1].matrix.nbytes
-
-    def first_warning(self, collection: uuid.UUID) -> bool:
-        with self._lock:
-            fresh = collection not in self._warned
-            self._warned.add(collection)
-            return fresh
+    def ensure_columns(self, mark: _State, names: Collection[str]) -> bool:
+        """Hold these fields of every point; whether one had to be read."""
+        missing = [name for name in sorted(names) if name not in self.matrix.column_keys]
+        if not missing:
+            return False
+        # Values may be newer than the matrix; the version that brought them is read next and sets both right.
+        found = list(_fields(_live(mark), missing))
+        for i, name in enumerate(missing):
+            self.matrix.add_column(name, {point_id: values[i] for point_id, values in found})
+        return True
 
 
 #: One for all instances: two aliases of the table must not hold every vector twice.
-_matrices = _MatrixCache()
-
-
-class _Uncommitted:
-    """Marks a collection as written by the open transaction, by standing among its commit hooks.
-
-    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit:
-    the mark lives exactly as long as the rows that only this connection sees.
-    """
-
-    def __init__(self, collection: uuid.UUID) -> None:
-        self.collection = collection
-
-    def __call__(self) -> None:
-        """Nothing to do at commit."""
-
-    @staticmethod
-    def covers(collection: uuid.UUID) -> bool:
-        hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
-        return any(
-            isinstance(hook[1], _Uncommitted) and hook[1].collection == collection for hook in hooks
-        )
+_matrices: FollowedCollections[_Points] = FollowedCollections("TABLE_STORE_CACHE_BYTES")
 
 
 class TableVectorStore(VectorStore):
@@ -256,7 +242,7 @@ class TableVectorStore(VectorStore):
                     asked, limit=count, payload_filter=filtered, min_score=min_score
                 )
 
-            if _Uncommitted.covers(state.uuid):
+            if Uncommitted.covers(state.uuid):
                 found = _top_with_own_writes(state, keys, best, limit)
             else:
                 found = best(_committed(state, keys), limit)
@@ -282,7 +268,7 @@ class TableVectorStore(VectorStore):
             keys = filtered.keys if filtered else frozenset()
             if together is not None:
                 keys |= {together.group, together.kind}
-            if _Uncommitted.covers(state.uuid):
+            if Uncommitted.covers(state.uuid):
                 snapshot = _as_this_transaction_sees(state, keys)
             else:
                 snapshot = _committed(state, keys)
@@ -484,48 +470,24 @@ def _matching(collection_pk: int, payload_filter: PayloadFilter) -> Iterator[uui
 # Following the committed state.
 
 
+def _kept(state: _State) -> _Points:
+    return _matrices.get(state.uuid, lambda: _Points(state.recipe.dimensions))
+
+
 def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
     """The collection's matrix at `state` or later, with the columns `keys`.
 
     Only for a transaction that has not written to it: everything it sees is committed.
     """
-    followed = _matrices.get(state)
-    with followed.lock:
-        changed = followed.seen < state.version
-        if changed:
-            _follow(followed, state)
-        missing = [key for key in sorted(keys) if key not in followed.matrix.column_keys]
-        if missing:
-            _add_columns(followed.matrix, state, missing)
-        snapshot = followed.matrix.snapshot()
-    if changed or missing:
+    points = _kept(state)
+    with points.lock:
+        changed = points.follow(state)
+        changed |= points.ensure_columns(state, keys)
+        snapshot = points.matrix.snapshot()
+    if changed:
         _matrices.trim()
         _warn_when_large(state, snapshot.live)
     return snapshot
-
-
-def _follow(followed: _Followed, state: _State) -> None:
-    if followed.seen >= state.purged_version and followed.seen != _NEVER:
-        delta = _read_delta(state, followed.seen, followed.matrix.column_keys)
-        purged = VectorCollection.objects.filter(pk=state.pk).aggregate(at=Max("purged_version"))
-        # Asked again after the rows were read: a purge in between may have taken deletions out of them.
-        if (purged["at"] or 0) <= followed.seen:
-            _apply(followed.matrix, delta)
-            followed.seen = state.version
-            return
-    followed.matrix = _load(state)
-    followed.seen = state.version
-
-
-def _load(state: _State) -> Matrix[uuid.UUID]:
-    matrix: Matrix[uuid.UUID] = Matrix(
-        state.recipe.dimensions, capacity=_live(state).count() if state.version else 0
-    )
-    rows = _live(state).values_list("point_id", "vector", "terms").iterator(chunk_size=_LOAD_BATCH)
-    for batch in _batches(rows, _LOAD_BATCH):
-        keys, vectors, terms = zip(*batch, strict=True)
-        matrix.apply(keys=keys, rows=_as_rows(vectors, state), terms=_as_terms(keys, terms, state))
-    return matrix
 
 
 def _as_terms(
@@ -540,39 +502,6 @@ def _as_terms(
         document_terms(payloads.get(key, {})) if terms is None else Terms.from_bytes(terms)
         for key, terms in zip(keys, stored, strict=True)
     ]
-
-
-def _read_delta(state: _State, seen: int, keys: Sequence[str]) -> _Delta:
-    rows = VectorPoint.objects.filter(collection_id=state.pk, version__gt=seen)
-    if keys:
-        rows = rows.annotate(fields=_PayloadFields(keys))
-    names = ["point_id", "deleted", "vector", "terms", *(["fields"] if keys else [])]
-    found = list(rows.values_list(*names))
-    standing = [row for row in found if not row[1]]
-    return _Delta(
-        removed=[row[0] for row in found if row[1]],
-        keys=[row[0] for row in standing],
-        rows=_as_rows([row[2] for row in standing], state),
-        columns={key: [row[4][i] for row in standing] for i, key in enumerate(keys)},
-        terms=_as_terms([row[0] for row in standing], [row[3] for row in standing], state),
-    )
-
-
-def _apply(matrix: Matrix[uuid.UUID], delta: _Delta) -> None:
-    matrix.apply(
-        keys=delta.keys,
-        rows=delta.rows,
-        removed=delta.removed,
-        columns=delta.columns,
-        terms=delta.terms,
-    )
-
-
-def _add_columns(matrix: Matrix[uuid.UUID], state: _State, keys: Sequence[str]) -> None:
-    # Values may be newer than the matrix; the version that brought them is read next and sets both right.
-    found = list(_fields(_live(state), keys))
-    for i, key in enumerate(keys):
-        matrix.add_column(key, {point_id: values[i] for point_id, values in found})
 
 
 def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
@@ -596,10 +525,10 @@ def _warn_when_large(state: _State, points: int) -> None:
 
 def _as_this_transaction_sees(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
     """All rows, read anew: how rare a word is depends on every one of them."""
-    matrix = _load(state)
-    if missing := sorted(keys):
-        _add_columns(matrix, state, missing)
-    return matrix.snapshot()
+    own = _Points(state.recipe.dimensions)
+    own.follow(state)
+    own.ensure_columns(state, keys)
+    return own.matrix.snapshot()
 
 
 def _top_with_own_writes(
@@ -613,19 +542,21 @@ def _top_with_own_writes(
     This transaction holds the collection's lock, so every row above the matrix's version is committed before it or
     its own. The matrix is left as it is: a rollback would give the same versions to other rows.
     """
-    followed = _matrices.get(state)
-    with followed.lock:
-        seen, snapshot = followed.seen, followed.matrix.snapshot()
+    points = _kept(state)
+    with points.lock:
+        seen, snapshot = points.seen, points.matrix.snapshot()
     if seen < state.purged_version or not snapshot.has_columns(keys):
-        seen, snapshot = _NEVER, Matrix[uuid.UUID](state.recipe.dimensions).snapshot()
-    own: Matrix[uuid.UUID] = Matrix(state.recipe.dimensions)
+        seen, snapshot = NEVER, Matrix[uuid.UUID](state.recipe.dimensions).snapshot()
+    own = _Points(state.recipe.dimensions, after=seen)
     for key in keys:
-        own.add_column(key, {})
-    delta = _read_delta(state, seen, sorted(keys))
-    _apply(own, delta)
-    changed = {*delta.removed, *delta.keys}
+        own.matrix.add_column(key, {})
+    rows = own.changes(state)
+    own.apply(rows)
+    changed = {*rows.removed, *rows.keys}
     found = [hit for hit in best(snapshot, limit + len(changed)) if hit[0] not in changed]
-    merged = sorted([*found, *best(own.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0]))
+    merged = sorted(
+        [*found, *best(own.matrix.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0])
+    )
     return merged[: max(limit, 0)]
 
 
@@ -641,7 +572,7 @@ def _writing(collection: str) -> Iterator[VectorCollection]:
         if row is None:
             raise CollectionMissingError(f"Collection {collection!r} has just been dropped.")
         row.version += 1
-        transaction.on_commit(_Uncommitted(row.uuid))
+        Uncommitted.mark(row.uuid)
         yield row
         _purge(row)
         row.save(update_fields=["version", "purged_version"])

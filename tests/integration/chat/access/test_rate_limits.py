@@ -195,4 +195,4 @@ def test_redis_that_is_away_leaves_the_limits_of_the_process(
 
 def test_buckets_are_local_without_redis() -> None:
     rate_limits.forget()
-    assert isinstance(rate_limits._state.buckets, LocalBuckets)
+    assert isinstance(rate_limits._buckets, LocalBuckets)

@@ -180,14 +180,15 @@ class BranchTests(TestCase):
     def test_claim_that_read_another_branch_stores_nothing(self) -> None:
         """Between the read and the write of a claim somebody showed another branch: the question is refused whole."""
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
-        insert = statements.INSERT_TURN.run
+        read = statements.HEAD.rows
 
-        def overtaken(turn: Turn) -> Turn:
+        def overtaken(**values: object) -> list[tuple[Any, ...]]:
+            found = read(**values)
             Conversation.objects.filter(pk=self.conversation.pk).update(leaf=self.turns[2])
-            return insert(turn)
+            return found
 
         with (
-            mock.patch.object(statements.INSERT_TURN, "run", overtaken),
+            mock.patch.object(statements.HEAD, "rows", overtaken),
             pytest.raises(TurnRunningError),
         ):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")

@@ -39,8 +39,6 @@ QUESTION = "What will the weather be?"
 class ToolboxCase(TestCase):
     def setUp(self) -> None:
         self.enterContext(declared_tools(*TOOLS))
-        self.addCleanup(forget_recent)
-        forget_recent()
 
     def ground(self, deployment: Deployment, **options: Any) -> ToolGround:
         defaults = {"conversation_id": uuid.uuid4(), "user_id": None, "is_first": True}

@@ -1,0 +1,95 @@
+"""What is remembered is read again when it is too old, or when somebody said to forget it."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from unittest import mock
+
+import pytest
+from django.test import override_settings
+
+from agents.remembered import Remembered
+
+
+@pytest.fixture
+def clock() -> Iterator[mock.Mock]:
+    with mock.patch("agents.remembered.time.monotonic", return_value=100.0) as clock:
+        yield clock
+
+
+def test_value_is_read_again_when_it_is_too_old(clock: mock.Mock) -> None:
+    remembered, values = Remembered[int](10.0), count()
+
+    def read() -> int:
+        return remembered.get(lambda: next(values))
+
+    assert [read(), read()] == [0, 0]
+    clock.return_value = 109.9
+    assert (remembered.is_fresh(), read()) == (True, 0)
+    clock.return_value = 110.0
+    assert (remembered.is_fresh(), read()) == (False, 1)
+
+
+def test_each_key_has_its_own_value() -> None:
+    remembered: Remembered[str] = Remembered(10.0)
+    assert remembered.get(lambda: "one", 1) == "one"
+    assert remembered.get(lambda: "two", 2) == "two"
+    assert remembered.get(lambda: "other", 1) == "one"
+
+
+def test_setting_is_looked_at_each_time() -> None:
+    remembered, values = Remembered[int]("CONFIG_CACHE_SECONDS"), count()
+    with override_settings(CONFIG_CACHE_SECONDS=60.0):
+        assert [remembered.get(lambda: next(values)) for _ in range(2)] == [0, 0]
+    with override_settings(CONFIG_CACHE_SECONDS=0.0):
+        assert [remembered.get(lambda: next(values)) for _ in range(2)] == [1, 2]
+
+
+def test_number_of_values_is_bounded() -> None:
+    remembered: Remembered[int] = Remembered(10.0, most=2)
+    for key in range(5):
+        remembered.get(lambda: 0, key)
+        assert sum(remembered.is_fresh(each) for each in range(5)) <= 2
+
+
+def test_error_is_not_remembered() -> None:
+    remembered: Remembered[int] = Remembered(10.0)
+    with pytest.raises(ZeroDivisionError):
+        remembered.get(lambda: 1 // 0)
+    assert remembered.get(lambda: 1) == 1
+
+
+def test_what_was_being_read_when_it_was_forgotten_is_read_again() -> None:
+    remembered: Remembered[str] = Remembered(10.0)
+
+    def overtaken() -> str:
+        remembered.forget()
+        return "before"
+
+    assert remembered.get(overtaken) == "before"
+    assert remembered.get(lambda: "after") == "after"
+
+
+def test_many_threads_read_a_value_each_may_use() -> None:
+    remembered: Remembered[int] = Remembered(10.0, most=3)
+    found: list[bool] = []
+
+    def work() -> None:
+        found.extend(remembered.get(partial(int, key), key) == key for key in [*range(7)] * 50)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 * 7 * 50
+    assert all(found)
+
+
+def test_all_are_forgotten_at_once() -> None:
+    one, other = Remembered[int](10.0), Remembered[int](10.0)
+    one.get(lambda: 1)
+    other.get(lambda: 1)
+    Remembered.forget_all()
+    assert (one.is_fresh(), other.is_fresh()) == (False, False)
