@@ -15,7 +15,7 @@ import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 
 from django.conf import settings
@@ -46,7 +46,6 @@ from faqs.models import (
     AnswerDoubt,
     CachedResponse,
     EntryStatus,
-    LearnedKind,
     LearnedResponse,
     LearnedStatus,
     Phrasing,
@@ -297,24 +296,12 @@ def add_manual_faq(
     question: str,
     answer: str,
     phrasings: Sequence[str] = (),
-    category: str = DEFAULT_CATEGORY,
     owner: AbstractBaseUser | None = None,
-    review_date: date | None = None,
-    kind: LearnedKind = LearnedKind.FAQ,
     in_worker: bool = True,
 ) -> LearnedResponse:
-    """Keep a validated answer and have it indexed; raises `AnswerRejectedError` with what is wrong.
-
-    With `in_worker` off the caller calls `sync_learned` after the commit.
-    """
+    """Keep a validated answer and have it indexed, as `save_learned` does a row that has more than these."""
     response = LearnedResponse(
-        agent=agent,
-        question=question,
-        answer=answer,
-        category=category,
-        kind=kind,
-        owner_id=owner.pk if owner else None,
-        review_date=review_date,
+        agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None
     )
     save_learned(response, phrasings=phrasings, in_worker=in_worker)
     return response
@@ -327,7 +314,6 @@ def learn_from_message(
     question: str,
     answer: str,
     corrected_answer: str = "",
-    phrasings: Sequence[str] = (),
     owner: AbstractBaseUser | None = None,
 ) -> LearnedResponse:
     """Keep the answer of a message that a person validated, or its correction. The same message again updates."""
@@ -338,7 +324,7 @@ def learn_from_message(
     response.question = question
     response.answer = corrected_answer.strip() or answer
     validate(response)
-    save_learned(response, phrasings=phrasings if phrasings or not response.pk else None)
+    save_learned(response)
     return response
 
 
@@ -369,7 +355,7 @@ def save_learned(
 ) -> None:
     """Check and store a row with its phrasings (`None` leaves them alone), then have its points follow.
 
-    With `in_worker` off the caller calls `sync_learned` after the commit.
+    Raises `AnswerRejectedError` with what is wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
     """
     response.question = one_line(response.question)
     response.question_key = normalised_question(response.question)

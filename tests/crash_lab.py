@@ -55,7 +55,7 @@ from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
-from tools_registry.execution import execute_calls  # noqa: E402
+from tools_registry.execution.calls import execute_calls  # noqa: E402
 from tools_registry.tool import registry, tool  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False

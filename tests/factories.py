@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from chat.thread.blocks import ThreadMessage
 from chat.thread.messages import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
 from faqs.indexing import sync_learned
-from faqs.learning import PHASE, Lesson, add_manual_faq
+from faqs.learning import PHASE, Lesson, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.origins import origins_of
@@ -208,13 +208,16 @@ def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:
     }
 
 
-def make_learned(agent: Agent | None = None, **overrides: Any) -> LearnedResponse:
+def make_learned(
+    agent: Agent | None = None, *, phrasings: Sequence[str] = (), **overrides: Any
+) -> LearnedResponse:
     """A validated answer whose points are written."""
     defaults: dict[str, Any] = {
         "question": f"Où se trouve la salle {uuid.uuid4().hex[:8]} ?",
         "answer": "Au premier étage.",
     }
-    row = add_manual_faq(agent=agent or make_agent(), **{**defaults, **overrides})
+    row = LearnedResponse(agent=agent or make_agent(), **{**defaults, **overrides})
+    save_learned(row, phrasings=phrasings)
     sync_learned([row.pk])
     row.refresh_from_db()
     return row

@@ -24,7 +24,7 @@ import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
@@ -138,22 +138,35 @@ class Registry:
 registry = Registry()
 
 
+class ToolOptions(TypedDict, total=False):
+    """How a tool runs.
+
+    `uses_database` is said of a function that reads or writes rows; one that waits for the network as well does each in
+    a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are never stored for
+    others. `available` says whether the tool can be offered at all (is it configured?).
+    """
+
+    uses_database: bool
+    personal: bool
+    needs_approval: bool
+    timeout_seconds: float | None
+    available: Callable[[], bool]
+
+
+#: The options that a `ToolSpec` calls otherwise.
+_SPEC_NAMES = {"personal": "is_personal", "available": "is_available"}
+
+
 def tool(
     *,
     tags: Sequence[str] = (),
     keywords: Sequence[str] = (),
     always_on: bool = False,
-    uses_database: bool = False,
-    personal: bool = False,
-    needs_approval: bool = False,
-    timeout_seconds: float | None = None,
-    available: Callable[[], bool] | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[F], F]:
     """Register a typed function as a tool; the function itself is returned unchanged.
 
-    `tags` are rights: a user needs all of them. `uses_database` is said of a function that reads or writes rows; one that
-    waits for the network as well does each in a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are
-    never stored for others. `available` says whether the tool can be offered at all (is it configured?).
+    `tags` are rights: a user needs all of them.
     """
 
     def declare(function: F) -> F:
@@ -163,11 +176,7 @@ def tool(
                 tags=frozenset(_texts("tags", tags, function)),
                 keywords=tuple(_texts("keywords", keywords, function)),
                 is_always_on=always_on,
-                uses_database=uses_database,
-                is_personal=personal,
-                needs_approval=needs_approval,
-                timeout_seconds=timeout_seconds,
-                is_available=available,
+                **{_SPEC_NAMES.get(name, name): value for name, value in options.items()},
             )
         )
         return function

@@ -1,15 +1,12 @@
 """The streaming half of the OpenAI-compatible backend: one POST, its body as raw bytes.
 
-aiohttp instead of the vendor's asynchronous client, because a hundred people ask at once: opening a request costs a
-quarter and a token half of what it does there (`benchmarks/streaming`). What the vendor's client did besides is here:
-authentication, bounded waits, retries before the first byte, one pool for each event loop. Errors are `LLMError`s;
-what a server answers may hold the prompt or the key, so they keep its status and codes only.
+aiohttp instead of httpx2, which everything else uses, because a hundred people ask at once: with httpx2 opening their
+requests takes several times as long (`benchmarks/streaming`, ADR 10). One pool of connections for each event loop;
+bounded waits; retries before the first byte.
 """
 
 import asyncio
 import json
-import random
-import re
 import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -21,11 +18,11 @@ from urllib.request import getproxies, proxy_bypass
 from agents.exceptions import (
     LLMCutError,
     LLMError,
-    LLMRateLimitedError,
     LLMResponseError,
     LLMTimeoutError,
     LLMUnavailableError,
 )
+from agents.llm.server import REFUSAL_BYTES, ServerOptions, pause_before_retry, raise_for_status
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,24 +32,11 @@ _KEEP_ALIVE_SECONDS = 30.0
 #: A pause between two reads that is shorter gathers nothing, and a longer one would be seen.
 _SHORTEST_READ_PAUSE_SECONDS = 0.006
 _LONGEST_READ_PAUSE_SECONDS = 0.06
-#: Pauses before another try, doubled each time (the vendor's client waits as long).
-_FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 8.0
-#: A server that asks for more patience than this is taken for unavailable.
-_LONGEST_RETRY_AFTER_SECONDS = 60.0
-#: How much of a refusal is read, to find which argument the server refused.
-_REFUSAL_BYTES = 16 * 1024
-
-
-class StatusError(Exception):
-    """An HTTP status that is not a success: `said` is for finding a refused argument, never for a log."""
-
-    def __init__(self, status: int, said: str, headers: Mapping[str, str]) -> None:
-        super().__init__(status)
-        self.status = status
-        self.said = said
-        self.request_id = headers.get("x-request-id", "")
-        self.retry_after = retry_after(headers)
+_STREAM_HEADERS = {
+    "Accept": "text/event-stream, application/json",
+    # A compressed stream would be held back until a block is full.
+    "Accept-Encoding": "identity",
+}
 
 
 class ResponseBody:
@@ -92,36 +76,13 @@ class ResponseBody:
 
 
 class StreamTransport:
-    """POSTs to one server. `read_timeout` bounds the wait for the first byte and between two reads, in seconds.
+    """POSTs to one server.
 
-    `pause_per_stream` seconds for each stream that runs pass between two reads of one stream (`ResponseBody.read`).
+    Its `pause_per_stream` seconds for each stream that runs pass between two reads of one stream (`ResponseBody.read`).
     """
 
-    def __init__(
-        self,
-        *,
-        base_url: str,
-        api_key: str,
-        connect_timeout: float,
-        read_timeout: float,
-        max_retries: int,
-        max_connections: int,
-        pause_per_stream: float,
-    ) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._headers = {
-            "Authorization": f"Bearer {api_key}",
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream, application/json",
-            # A compressed stream would be held back until a block is full.
-            "Accept-Encoding": "identity",
-            "User-Agent": "repondant",
-        }
-        self._connect_timeout = connect_timeout
-        self._read_timeout = read_timeout
-        self._max_retries = max_retries
-        self._max_connections = max_connections
-        self._pause_per_stream = pause_per_stream
+    def __init__(self, server: ServerOptions) -> None:
+        self._server = server
         self._streams = 0
         self._ssl_context: ssl.SSLContext | None = None
         self._sessions: weakref.WeakKeyDictionary[
@@ -142,21 +103,22 @@ class StreamTransport:
         if self._ssl_context is None:
             # Loading the certificates takes tens of milliseconds: once, not for each event loop.
             self._ssl_context = ssl.create_default_context()
+        server = self._server
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=self._max_connections,
+                limit=server.max_connections,
                 keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ssl=self._ssl_context,
             ),
             timeout=aiohttp.ClientTimeout(
                 total=None,
-                connect=self._read_timeout,
-                sock_connect=self._connect_timeout,
-                sock_read=self._read_timeout,
+                connect=server.read_timeout,
+                sock_connect=server.connect_timeout,
+                sock_read=server.read_timeout,
             ),
-            headers=self._headers,
+            headers={**server.headers, **_STREAM_HEADERS},
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=_proxy_for(self._base_url),
+            proxy=_proxy_for(server.url("")),
         )
 
     async def aclose(self) -> None:
@@ -174,13 +136,13 @@ class StreamTransport:
         """
         session = self.open_session()
         body = json.dumps(request, ensure_ascii=False).encode()
-        for attempt in range(self._max_retries + 1):
+        for attempt in range(self._server.max_retries + 1):
             try:
-                response = await _send(session, f"{self._base_url}/{path}", body)
+                response = await _send(session, self._server.url(path), body)
                 break
             except LLMError as error:
-                pause = _pause_before_retry(error, attempt)
-                if pause is None or attempt == self._max_retries:
+                pause = pause_before_retry(error, attempt)
+                if pause is None or attempt == self._server.max_retries:
                     raise
             await asyncio.sleep(pause)
         self._streams += 1
@@ -195,7 +157,7 @@ class StreamTransport:
 
         What a token costs is mostly waking up for it. Tokens that arrive together are read, sent and drawn together.
         """
-        seconds = min(self._streams * self._pause_per_stream, _LONGEST_READ_PAUSE_SECONDS)
+        seconds = min(self._streams * self._server.pause_per_stream, _LONGEST_READ_PAUSE_SECONDS)
         return seconds if seconds >= _SHORTEST_READ_PAUSE_SECONDS else 0.0
 
 
@@ -205,35 +167,11 @@ async def _send(
     """One try: the response of a success, with its body unread."""
     with _translated_errors():
         response = await session.post(url, data=body)
-        if response.status < 300:
-            return response
-        async with response:
-            said = (await response.content.read(_REFUSAL_BYTES)).decode(errors="replace")
-            cause = StatusError(response.status, said, response.headers)
-            error = error_for_status(response.status, _detail(cause))
-            error.retry_after = cause.retry_after
-            raise error from cause
-
-
-def _pause_before_retry(error: LLMError, attempt: int) -> float | None:
-    """Seconds to wait before another try, `None` where another one would not help."""
-    if not error.retryable:
-        return None
-    cause = error.__cause__
-    if isinstance(cause, StatusError) and cause.retry_after is not None:
-        return cause.retry_after if cause.retry_after <= _LONGEST_RETRY_AFTER_SECONDS else None
-    pause = min(_FIRST_PAUSE_SECONDS * (1 << attempt), _LONGEST_PAUSE_SECONDS)
-    return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """What the server asks for, in seconds. A date (no server of this protocol sends one) counts as nothing."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(headers.get(name, "")) * unit)
-        except ValueError:
-            continue
-    return None
+        if response.status >= 300:
+            async with response:
+                said = await response.content.read(REFUSAL_BYTES)
+                raise_for_status(response.status, said, response.headers)
+        return response
 
 
 def _proxy_for(base_url: str) -> str | None:
@@ -262,30 +200,3 @@ def _translated_errors(*, during_body: bool = False) -> Iterator[None]:
         if during_body:
             raise LLMCutError(f"The response was cut ({type(error).__name__}).") from error
         raise LLMResponseError(f"The response failed ({type(error).__name__}).") from error
-
-
-# Errors that both halves share.
-
-
-def error_for_status(status: int, detail: str) -> LLMError:
-    if status in {408, 504}:
-        return LLMTimeoutError(detail)
-    if status == 429:
-        return LLMRateLimitedError(detail)
-    if status in {409, 425} or status >= 500:
-        return LLMUnavailableError(detail)
-    return LLMResponseError(detail)
-
-
-def short_code(value: object) -> str:
-    """A machine-readable code as it is; anything that could be a sentence is left out."""
-    return code if re.fullmatch(r"[\w.\-]{1,60}", code := str(value)) else "unreadable"
-
-
-def _detail(error: StatusError) -> str:
-    try:
-        code = json.loads(error.said)["error"]["code"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        code = None
-    request_id = f", request {short_code(error.request_id)}" if error.request_id else ""
-    return f"The server answered {error.status} (code {short_code(code)}{request_id})."

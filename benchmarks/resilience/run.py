@@ -331,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             model,
             processes=options.processes,
             shared=options.shared,
-            TURN_LEASE_SECONDS=str(options.lease),
+            constants={"TURN_LEASE_SECONDS": options.lease},
         ) as site,
     ):
         lab = Lab(site, seed=options.seed)

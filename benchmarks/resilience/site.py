@@ -1,5 +1,6 @@
 """A site of real web processes that may be killed and started again: on SQLite alone, or on PostgreSQL and Redis."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import tempfile
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -126,13 +127,15 @@ class Site:
         *,
         processes: int = 1,
         shared: bool = False,
+        constants: Mapping[str, float] | None = None,
         **environment: str,
     ) -> None:
-        """`shared`: PostgreSQL and a Redis of its own, instead of SQLite. `environment` is for the processes."""
+        """`shared`: PostgreSQL and a Redis of its own, instead of SQLite. `constants` and `environment` are for the processes."""
         self._stack = ExitStack()
         self._model = model
         self._count = processes
         self._shared = shared
+        self._constants = dict(constants or {})
         self._extra = environment
         self.redis: RedisServer | None = None
         self.processes: list[WebProcess] = []
@@ -170,7 +173,8 @@ class Site:
     def _environment(self, folder: Path) -> dict[str, str]:
         environment = {
             **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "DJANGO_SETTINGS_MODULE": "benchmarks.resilience.site_settings",
+            "SITE_CONSTANTS": json.dumps(self._constants),
             "DATA_DIR": str(folder / "data"),
             "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
             "OPENAI_BASE_URL": self._model.base_url,

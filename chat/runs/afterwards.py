@@ -22,7 +22,7 @@ from chat.turn.values import TurnRequest, TurnResult
 from faqs.choices import keep_choice
 from faqs.learning import record_served, remember_answer
 from faqs.unanswered import keep_unanswered
-from tools_registry.usage import record_selected
+from tools_registry.execution.usage import record_selected
 
 logger = logging.getLogger(__name__)
 

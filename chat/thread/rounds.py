@@ -33,7 +33,7 @@ from chat.models import (
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
 from chat.thread.messages import BatchResult, Thread, append_batch, load_thread, round_messages
-from tools_registry.execution import ToolResult
+from tools_registry.execution.calls import ToolResult
 
 #: The namespace of derived operation ids; never to be changed.
 _OPERATIONS = uuid.UUID("6f1b9c5e-2f0a-5d57-9b42-0f6b1f2f7a11")

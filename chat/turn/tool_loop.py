@@ -47,7 +47,7 @@ from chat.thread.rounds import (
 )
 from chat.turn.toolbox import Toolbox
 from chat.turn.values import TurnInProgress
-from tools_registry.execution import ToolCall, ToolResult, execute_calls
+from tools_registry.execution.calls import ToolCall, ToolResult, execute_calls
 from tools_registry.tool import ToolContext, ToolSpec
 
 #: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.

@@ -3,21 +3,20 @@
 The size of the vectors is known without asking the server: from the model's name, or from EMBEDDING_DIMENSIONS. The
 client, its connections, timeouts and retries are kept for the process; callers must not retry. Every failure leaves
 as `EmbeddingUnavailableError` with the failure's kind only, for a server's message may repeat the text or the key.
-The vendor package is imported at the first call: it costs more than a second.
 """
 
-import threading
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from django.core import checks
 
+from agents.exceptions import LLMError
+from agents.llm.client import ReplyClient
+from agents.llm.server import ServerOptions, StatusError
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.exceptions import EmbeddingUnavailableError
-
-if TYPE_CHECKING:
-    from openai import OpenAI
 
 _NATIVE_DIMENSIONS = {
     "text-embedding-3-small": 1536,
@@ -43,15 +42,19 @@ class OpenAIEmbedder(Embedder):
         timeout: float = 30.0,
         max_retries: int = 2,
     ) -> None:
-        self._api_key = api_key
-        self._base_url = base_url
-        self._timeout = timeout
-        self._max_retries = max_retries
+        self._is_addressed = bool(api_key or base_url)
+        self._client = ReplyClient(
+            ServerOptions(
+                api_key=api_key,
+                base_url=base_url,
+                connect_timeout=timeout,
+                read_timeout=timeout,
+                max_retries=max_retries,
+            )
+        )
         self._recipe = Recipe(
             model=model, dimensions=dimensions or _NATIVE_DIMENSIONS.get(model, 0)
         )
-        self._lock = threading.Lock()
-        self._client: OpenAI | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -78,7 +81,7 @@ class OpenAIEmbedder(Embedder):
                     id="knowledge.E112",
                 )
             )
-        if not self._api_key and not self._base_url:
+        if not self._is_addressed:
             messages.append(
                 checks.Error(
                     "EMBEDDER=openai has neither a key nor an address.",
@@ -101,22 +104,21 @@ class OpenAIEmbedder(Embedder):
 
     def _request(self, texts: list[str]) -> object:
         """The decoded body of the reply."""
-        import openai
-
         wanted = self._recipe.dimensions
-        shortened = self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]
+        # Some servers refuse base64, which is smaller.
+        request: dict[str, object] = {
+            "model": self._recipe.model,
+            "input": texts,
+            "encoding_format": "float",
+        }
+        if self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]:
+            request["dimensions"] = wanted
         try:
-            reply = self._connected().embeddings.with_raw_response.create(
-                model=self._recipe.model,
-                input=texts,
-                dimensions=wanted if shortened else openai.omit,
-                # The package asks for base64 by default, which some servers refuse.
-                encoding_format="float",
-            )
-            body: object = reply.http_response.json()
-        except openai.OpenAIError as error:
-            status = getattr(error, "status_code", None)
-            detail = f"{type(error).__name__} (HTTP {status})" if status else type(error).__name__
+            body: object = json.loads(self._client.post("embeddings", request))
+        except LLMError as error:
+            cause = error.__cause__
+            status = f" (HTTP {cause.status})" if isinstance(cause, StatusError) else ""
+            detail = f"{type(error).__name__}{status}"
             raise EmbeddingUnavailableError(f"{self._recipe.model}: {detail}") from error
         except ValueError as error:
             raise EmbeddingUnavailableError(
@@ -137,24 +139,6 @@ class OpenAIEmbedder(Embedder):
             raise EmbeddingUnavailableError(
                 f"{self._recipe.model}: the reply does not hold {count} vectors of {size} dimensions"
             ) from error
-
-    def _connected(self) -> "OpenAI":
-        client = self._client
-        if client is None:
-            with self._lock:
-                client = self._client = self._client or self._connect()
-        return client
-
-    def _connect(self) -> "OpenAI":
-        from openai import OpenAI
-
-        return OpenAI(
-            # Servers of one's own often want no key; the package insists on one.
-            api_key=self._api_key or "none",
-            base_url=self._base_url or None,
-            timeout=self._timeout,
-            max_retries=self._max_retries,
-        )
 
 
 def _cut(text: str) -> str:

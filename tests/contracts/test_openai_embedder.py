@@ -2,8 +2,6 @@
 
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,7 +108,7 @@ def test_unusable_reply_is_unavailable(server: EmbeddingServer, reply: bytes) ->
 def test_server_that_is_not_there_is_unavailable() -> None:
     with embedding_server.serving() as gone:
         embedder = _embedder(gone)
-    with pytest.raises(EmbeddingUnavailableError, match="APIConnectionError"):
+    with pytest.raises(EmbeddingUnavailableError, match="LLMUnavailableError"):
         embedder.embed_one("bonjour", purpose=Purpose.QUERY)
 
 
@@ -136,13 +134,3 @@ def test_unknown_size_embeds_nothing(server: EmbeddingServer) -> None:
     with pytest.raises(EmbeddingUnavailableError, match="EMBEDDING_DIMENSIONS"):
         _embedder(server, model="house-model").embed_one("bonjour", purpose=Purpose.QUERY)
     assert server.bodies == []
-
-
-def test_making_and_checking_one_does_not_import_the_package() -> None:
-    script = (
-        "import sys\n"
-        "from knowledge.embeddings.openai import OpenAIEmbedder\n"
-        "OpenAIEmbedder(api_key='k', model='text-embedding-3-small').check()\n"
-        "assert 'openai' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)  # noqa: S603

@@ -51,9 +51,11 @@ def site() -> Iterator[Site]:
                 model,
                 processes=2,
                 shared=True,
-                TURN_LEASE_SECONDS=str(LEASE_SECONDS),
-                EVENT_LOG_RETRY_CEILING_SECONDS="0.5",
-                EVENT_LOG_TIMEOUT_SECONDS="0.5",
+                constants={
+                    "TURN_LEASE_SECONDS": LEASE_SECONDS,
+                    "EVENT_LOG_RETRY_CEILING_SECONDS": 0.5,
+                    "EVENT_LOG_TIMEOUT_SECONDS": 0.5,
+                },
             ) as served:
                 yield served
         except MissingServerError as missing:

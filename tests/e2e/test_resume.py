@@ -86,7 +86,7 @@ def test_reload_without_a_network_finds_the_answer_when_it_is_back(
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[tuple[Site, ModelServer]]:
     """A site of its own, which may be killed."""
-    with ModelServer() as model, Site(model, TURN_LEASE_SECONDS="2") as site:
+    with ModelServer() as model, Site(model, constants={"TURN_LEASE_SECONDS": 2.0}) as site:
         yield site, model
 
 

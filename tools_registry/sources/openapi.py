@@ -53,12 +53,11 @@ def read_document(address: SourceAddress) -> ReadDocument:
     document = _parsed(text)
     base = _server(document, address)
     read = ReadDocument()
-    for path, method, operation, shared in _operations(document):
-        name = str(operation.get("operationId") or f"{method}_{path}")
+    for operation in _operations(document):
         try:
-            read.tools.append(_tool(document, base, name, path, method, operation, shared))
+            read.tools.append(_tool(_Resolver(document), base, operation))
         except ToolDefinitionError as error:
-            read.refused.append((name, str(error)))
+            read.refused.append((operation.name, str(error)))
         if len(read.tools) > _MOST_OPERATIONS:
             raise ToolSourceError(f"The document has more than {_MOST_OPERATIONS} operations.")
     return read
@@ -128,37 +127,41 @@ def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
     return url.rstrip("/")
 
 
-def _operations(
-    document: Mapping[str, Any],
-) -> Iterator[tuple[str, str, dict[str, Any], list[Any]]]:
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """What the document says of one method of one path; `shared` are the parameters of all methods of that path."""
+
+    path: str
+    method: str
+    described: Mapping[str, Any]
+    shared: list[Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.described.get("operationId") or f"{self.method}_{self.path}")
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
     paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, dict) else ():
         if not isinstance(item, dict):
             continue
         shared = item.get("parameters")
         for method in _METHODS:
-            operation = item.get(method)
-            if isinstance(operation, dict):
-                yield str(path), method, operation, shared if isinstance(shared, list) else []
+            described = item.get(method)
+            if isinstance(described, dict):
+                yield _Operation(
+                    str(path), method, described, shared if isinstance(shared, list) else []
+                )
 
 
-def _tool(
-    document: Mapping[str, Any],
-    base: str,
-    name: str,
-    path: str,
-    method: str,
-    operation: Mapping[str, Any],
-    shared: list[Any],
-) -> DeclaredTool:
-    resolver = _Resolver(document)
-    inputs = _inputs(resolver, operation, shared, path)
-    has_body = _add_body(inputs, resolver, operation)
+def _tool(resolver: "_Resolver", base: str, operation: _Operation) -> DeclaredTool:
+    inputs = _inputs(resolver, operation)
+    has_body = _add_body(inputs, resolver, operation.described)
+    texts = (operation.described.get(key) for key in ("summary", "description"))
     return DeclaredTool(
-        name=name,
-        description="\n\n".join(
-            str(operation[key]) for key in ("summary", "description") if operation.get(key)
-        ),
+        name=operation.name,
+        description="\n\n".join(str(text) for text in texts if text),
         parameters=checked_schema(
             {
                 "type": "object",
@@ -168,12 +171,12 @@ def _tool(
             }
         ),
         operation={
-            "method": method,
-            "url": base + path,
+            "method": operation.method,
+            "url": base + operation.path,
             "places": inputs.places,
             "has_body": has_body,
         },
-        needs_approval=method not in _READING,
+        needs_approval=operation.method not in _READING,
     )
 
 
@@ -186,12 +189,10 @@ class _Inputs:
     places: dict[str, str] = field(default_factory=dict)
 
 
-def _inputs(
-    resolver: "_Resolver", operation: Mapping[str, Any], shared: list[Any], path: str
-) -> _Inputs:
+def _inputs(resolver: "_Resolver", operation: _Operation) -> _Inputs:
     """The parameters that a model may fill; raises where the path has one that is not described."""
     inputs = _Inputs()
-    for (parameter, place), item in _parameters(resolver, operation, shared).items():
+    for (parameter, place), item in _parameters(resolver, operation).items():
         if place not in ("path", "query", "header") or (
             place == "header" and parameter.lower() in _RESERVED_HEADERS
         ):
@@ -204,19 +205,24 @@ def _inputs(
         inputs.places[parameter] = place
         if place == "path" or item.get("required") is True:
             inputs.required.append(parameter)
-    missing = [part for part in re.findall(r"{([^}]+)}", path) if inputs.places.get(part) != "path"]
+    missing = [
+        part
+        for part in re.findall(r"{([^}]+)}", operation.path)
+        if inputs.places.get(part) != "path"
+    ]
     if missing:
         raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
     return inputs
 
 
 def _parameters(
-    resolver: "_Resolver", operation: Mapping[str, Any], shared: list[Any]
+    resolver: "_Resolver", operation: _Operation
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """By name and place; an operation's own parameter replaces the path's of the same name."""
-    own = operation.get("parameters")
+    own = operation.described.get("parameters")
     described = [
-        resolver.resolve(item) for item in [*shared, *(own if isinstance(own, list) else [])]
+        resolver.resolve(item)
+        for item in [*operation.shared, *(own if isinstance(own, list) else [])]
     ]
     return {
         (str(item["name"]), str(item.get("in"))): item

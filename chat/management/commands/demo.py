@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop
 from agents.models import Agent, Deployment
 from chat.management.commands.serve import add_serving_arguments
 from faqs.indexing import sync_learned
-from faqs.learning import add_manual_faq
+from faqs.learning import save_learned
 from faqs.models import LearnedKind, LearnedResponse
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.management.terminal import errors_to_terminal, progress_bar
@@ -128,18 +128,14 @@ def add_courtesies(agent: Agent) -> None:
     """Replies to greetings and thanks, once: staff may change or delete them."""
     if LearnedResponse.objects.filter(agent=agent).exists():
         return
-    rows = [
-        add_manual_faq(
-            agent=agent,
-            question=question,
-            answer=answer,
-            phrasings=phrasings,
-            kind=LearnedKind.COURTESY,
-            in_worker=False,
+    keys = []
+    for answer, (question, *phrasings) in COURTESIES.items():
+        row = LearnedResponse(
+            agent=agent, question=question, answer=answer, kind=LearnedKind.COURTESY
         )
-        for answer, (question, *phrasings) in COURTESIES.items()
-    ]
-    sync_learned([row.pk for row in rows])
+        save_learned(row, phrasings=phrasings, in_worker=False)
+        keys.append(row.pk)
+    sync_learned(keys)
 
 
 def credentials() -> str:

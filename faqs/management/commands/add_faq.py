@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from faqs.indexing import sync_learned
-from faqs.learning import DEFAULT_CATEGORY, add_manual_faq
-from faqs.models import LearnedKind
+from faqs.learning import DEFAULT_CATEGORY, save_learned
+from faqs.models import LearnedKind, LearnedResponse
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 
 
@@ -34,16 +34,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         with errors_to_terminal():
-            row = add_manual_faq(
+            row = LearnedResponse(
                 agent=agent,
                 question=options["question"],
                 answer=options["answer"],
-                phrasings=options["phrasing"],
                 category=options["category"],
                 review_date=options["review_date"],
                 kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
-                in_worker=False,
             )
+            save_learned(row, phrasings=options["phrasing"], in_worker=False)
         report = sync_learned([row.pk])
         row.refresh_from_db()
         if options["json"]:

@@ -15,7 +15,7 @@ from faqs.models import LearnedKind
 from knowledge.search import search
 from tests.factories import make_conversation, make_learned, make_library, make_user
 from tools_registry.catalog import available_tools
-from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 
 
 class BuiltinToolCase(TestCase):
@@ -89,8 +89,10 @@ class BuiltinToolTests(BuiltinToolCase):
             return search(**kwargs)
 
         with (
-            mock.patch("tools_registry.execution.in_database", noting("database", in_database)),
-            mock.patch("tools_registry.execution.in_thread", noting("thread", in_thread)),
+            mock.patch(
+                "tools_registry.execution.calls.in_database", noting("database", in_database)
+            ),
+            mock.patch("tools_registry.execution.calls.in_thread", noting("thread", in_thread)),
         ):
             result = await self.call("search_knowledge", context, query="prix de la carte")
 

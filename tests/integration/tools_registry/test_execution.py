@@ -13,9 +13,9 @@ from django.contrib.auth.models import Group, User
 from django.test import TestCase, override_settings
 
 from tests.factories import declared_tools, make_tool, make_user
-from tools_registry.breaker import breakers
 from tools_registry.exceptions import ToolFailedError
-from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.execution.breaker import breakers
+from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, ToolUsage
 from tools_registry.tool import NextStep, ToolSpec
 
@@ -161,10 +161,10 @@ class OutcomeTests(ExecutionCase):
         last = NextStep(lambda: "done", uses_database=True)
         spec = make_tool("stepwise", invoke=lambda _a, _c: NextStep(lambda: last))
         with (
-            mock.patch("tools_registry.execution.record_calls"),
-            mock.patch("tools_registry.execution.in_thread", partial(noted, "thread")),
-            mock.patch("tools_registry.execution.in_database", partial(noted, "database")),
-            mock.patch("tools_registry.execution.permitted_now", return_value={"stepwise"}),
+            mock.patch("tools_registry.execution.calls.record_calls"),
+            mock.patch("tools_registry.execution.calls.in_thread", partial(noted, "thread")),
+            mock.patch("tools_registry.execution.calls.in_database", partial(noted, "database")),
+            mock.patch("tools_registry.execution.calls.permitted_now", return_value={"stepwise"}),
         ):
             result = await self.run_one(spec)
 
@@ -275,7 +275,7 @@ class BreakerTests(ExecutionCase):
 
         spec = make_tool("flaky", invoke=sometimes)
         # By a clock of its own: a machine that stalls for a moment ends no suspension.
-        with mock.patch("tools_registry.breaker.time") as clock:
+        with mock.patch("tools_registry.execution.breaker.time") as clock:
             clock.monotonic.return_value = 1_000.0
             errors = [(await self.run_one(spec)).error for _ in range(3)]
             works = True

@@ -17,7 +17,7 @@ from django.test import TestCase, override_settings
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolSourceError
-from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
 from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.network import guarded_client, header_problem, resolved_headers

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.exceptions import LLMError, LLMResponseError, LLMUnavailableError
 from agents.llm.base import RequestedCall
-from agents.llm.openai import StreamDecoder
+from agents.llm.decoding import StreamDecoder
 
 pytestmark = pytest.mark.unit
 

@@ -433,4 +433,4 @@ def test_warm_up_in_a_running_loop_makes_both_clients(server: ModelServer) -> No
             await model.aclose()
 
     assert asyncio.run(warmed()) == 1
-    assert model._sync_client is not None
+    assert model._client._client is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.hashing import HashingEmbedder
 from tests.factories import make_tool
-from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
+from tools_registry.evaluation.measures import LabelledQuery, evaluate_ranking, ranking_of
 from tools_registry.ranking import (
     Lexicon,
     Ranking,

@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
-from tools_registry.evaluation import evaluate_ranking, ranking_of
-from tools_registry.evaluation_files import Skipped, read_queries, read_tools
+from tools_registry.evaluation.files import Skipped, read_queries, read_tools
+from tools_registry.evaluation.measures import evaluate_ranking, ranking_of
 
 
 class Command(BaseCommand):

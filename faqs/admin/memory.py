@@ -38,13 +38,7 @@ from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from faqs.duplicates import similar_text
 from faqs.learning import report_wrong, without_citations
-from faqs.memory.entries import (
-    delete_entries,
-    edit_entry,
-    kept_days,
-    set_status,
-    validate_entries,
-)
+from faqs.memory.entries import delete_entries, edit_entry, kept_days, set_status, validate_entries
 from faqs.memory.keys import key_hash
 from faqs.memory.large import large_memories, memory_store
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason

@@ -19,36 +19,17 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import (
-    ReadOnlyAdmin,
-    StaffAdmin,
-    Tone,
-    badge,
-    change_link,
-    link,
-    long_text,
-    stacked,
-)
+from agents.admin_base import StaffAdmin, Tone, badge, long_text, stacked
 from agents.exceptions import ApplicationError
 from agents.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
-from tools_registry import admin_views
+from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
+from tools_registry.admin.pages import as_json
+from tools_registry.admin.selection_quality import nearest_tool, recall
+from tools_registry.admin.simulator import simulator
 from tools_registry.catalog import apply_override, declared_tools
-from tools_registry.forms import (
-    ToolOverrideForm,
-    ToolSourceForm,
-    form_for_tool,
-    parameter_fields,
-)
 from tools_registry.index import ensure_overrides, sync_index
-from tools_registry.models import (
-    LabelledQuestion,
-    RemoteTool,
-    ToolExample,
-    ToolOverride,
-    ToolSource,
-    ToolUsage,
-)
+from tools_registry.models import ToolExample, ToolOverride, ToolUsage
 from tools_registry.quality import QualityReport, assess_tool
 from tools_registry.selection.base import MEASURED_THRESHOLDS
 from tools_registry.tool import ToolSpec
@@ -63,6 +44,7 @@ else:
     from unfold.views import ChangeList
 
 logger = logging.getLogger(__name__)
+
 
 _GOOD, _FAIR = 75, 50
 
@@ -196,8 +178,8 @@ class ToolOverrideAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("simulator/", wrap(admin_views.simulator), name="tools_registry_simulator"),
-            path("recall/", wrap(admin_views.recall), name="tools_registry_recall"),
+            path("simulator/", wrap(simulator), name="tools_registry_simulator"),
+            path("recall/", wrap(recall), name="tools_registry_recall"),
             *super().get_urls(),
         ]
 
@@ -271,7 +253,7 @@ class ToolOverrideAdmin(StaffAdmin):
     def quality_explained(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        report = assess_tool(tool.effective, alike=admin_views.nearest_tool(tool.tool_name))
+        report = assess_tool(tool.effective, alike=nearest_tool(tool.tool_name))
         return format_html(
             "{}<ul>{}</ul>",
             _score_badge(report),
@@ -317,134 +299,9 @@ class ToolOverrideAdmin(StaffAdmin):
     def schema(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        return long_text(admin_views.as_json(tool.effective.as_function()))
+        return long_text(as_json(tool.effective.as_function()))
 
 
 def _score_badge(report: QualityReport) -> SafeString:
     tone: Tone = "good" if report.score >= _GOOD else "warning" if report.score >= _FAIR else "bad"
     return badge(f"{report.score} / 100", tone)
-
-
-class RemoteToolInline(TabularInline):
-    model = RemoteTool
-    extra = 0
-    can_delete = False
-    fields = ("tool_name", "description", "needs_approval", "is_allowed", "is_present")
-    readonly_fields = ("tool_name", "description", "is_present")
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-
-@admin.register(ToolSource)
-class ToolSourceAdmin(StaffAdmin):
-    form = ToolSourceForm
-    list_display = ("name", "slug", "kind", "tools", "state", "refreshed_at", "is_active")
-    list_filter = ("kind", "is_active")
-    list_select_related = False
-    search_fields = ("name", "slug", "url")
-    ordering = ("name",)
-    inlines = (RemoteToolInline,)
-    actions = ("refresh",)
-    readonly_fields = ("refreshed_at", "last_error")
-    fieldsets = (
-        (None, {"fields": ("name", "slug", "kind", "is_active")}),
-        (_("Où"), {"fields": ("command", "url", "document", "allowed_hosts", "headers")}),
-        (_("Droits et bornes"), {"fields": ("tags", "is_personal", "timeout_seconds")}),
-        (_("Dernière lecture"), {"fields": ("refreshed_at", "last_error")}),
-    )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
-        sources: QuerySet[ToolSource] = super().get_queryset(request)
-        return sources.prefetch_related("tools")
-
-    @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
-    def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
-        for source in queryset:
-            admin_views.refresh_and_report(request, source)
-
-    @admin.display(description=_("outils permis"))
-    def tools(self, source: ToolSource) -> str:
-        rows = [row for row in source.tools.all() if row.is_present]
-        return f"{sum(row.is_allowed for row in rows)} / {len(rows)}"
-
-    @admin.display(description=_("état"))
-    def state(self, source: ToolSource) -> SafeString:
-        if source.last_error:
-            return stacked(badge(gettext("en erreur"), "bad"), source.last_error[:200])
-        if source.refreshed_at is None:
-            return badge(gettext("jamais lue"), "warning")
-        return badge(gettext("lue"), "good")
-
-
-@admin.register(RemoteTool)
-class RemoteToolAdmin(ReadOnlyAdmin):
-    list_display = ("tool_name", "source_link", "summary", "state", "needs_approval")
-    list_filter = ("source", "is_allowed", "is_present")
-    list_select_related = ("source",)
-    search_fields = ("tool_name", "remote_name", "description")
-    ordering = ("tool_name",)
-    actions = ("allow", "forbid")
-
-    def has_decide_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("tools_registry.change_remotetool")
-
-    @admin.action(description=_("Permettre"), permissions=["decide"])
-    def allow(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
-        self._decide(request, queryset.filter(is_present=True), is_allowed=True)
-
-    @admin.action(description=_("Ne plus permettre"), permissions=["decide"])
-    def forbid(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
-        self._decide(request, queryset, is_allowed=False)
-
-    def _decide(
-        self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, is_allowed: bool
-    ) -> None:
-        changed = list(queryset.exclude(is_allowed=is_allowed))
-        for tool in changed:
-            tool.is_allowed = is_allowed
-            tool.save(update_fields=["is_allowed"])
-        text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
-        self.message_user(request, text % {"count": len(changed)})
-
-    @admin.display(description=_("source"), ordering="source__name")
-    def source_link(self, tool: RemoteTool) -> str:
-        return change_link(tool.source)
-
-    @admin.display(description=_("description"))
-    def summary(self, tool: RemoteTool) -> str:
-        return tool.description[:160]
-
-    @admin.display(description=_("état"))
-    def state(self, tool: RemoteTool) -> SafeString:
-        if not tool.is_present:
-            return badge(gettext("absent"), "neutral")
-        if tool.is_allowed:
-            return badge(gettext("permis"), "good")
-        return badge(gettext("à vérifier"), "warning")
-
-
-@admin.register(LabelledQuestion)
-class LabelledQuestionAdmin(StaffAdmin):
-    list_display = ("text", "tools")
-    list_filter = ("expected",)
-    list_select_related = False
-    search_fields = ("text",)
-    ordering = ("text",)
-    autocomplete_fields = ("expected",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[LabelledQuestion]:
-        questions: QuerySet[LabelledQuestion] = super().get_queryset(request)
-        return questions.prefetch_related("expected")
-
-    @admin.display(description=_("outils attendus"))
-    def tools(self, question: LabelledQuestion) -> SafeString:
-        return format_html_join(
-            ", ",
-            "{}",
-            [(link(_override_url(tool), tool.tool_name),) for tool in question.expected.all()],
-        )
-
-
-def _override_url(tool: ToolOverride) -> str:
-    return admin_views.tool_url(tool)

@@ -20,7 +20,6 @@ from django.db import DatabaseError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.bridges import in_database, in_thread
-from tools_registry.breaker import breakers
 from tools_registry.catalog import permitted_now
 from tools_registry.exceptions import (
     InvalidToolArgumentsError,
@@ -33,10 +32,11 @@ from tools_registry.exceptions import (
     ToolTimeoutError,
     UnknownToolError,
 )
+from tools_registry.execution.breaker import breakers
+from tools_registry.execution.usage import record_calls
 from tools_registry.schema import schema_problem
 from tools_registry.tool import Arguments, NextStep, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
-from tools_registry.usage import record_calls
 
 logger = logging.getLogger(__name__)
 

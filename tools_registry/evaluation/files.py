@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools_registry.evaluation import LabelledQuery, described_tool
+from tools_registry.evaluation.measures import LabelledQuery, described_tool
 from tools_registry.tool import ToolSpec
 
 

@@ -11,12 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
-from agents.models import Deployment, ToolMode
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
@@ -24,8 +22,11 @@ from tools_registry.sources.network import header_problem, host_of
 from tools_registry.tool import ToolSpec
 
 PARAMETER_PREFIX = "parameter_"
+
 _LONGEST_PARAMETER = 1_000
+
 _SHOWN = 600
+
 _ROWS = 4
 
 
@@ -180,33 +181,3 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
     def clean_allowed_hosts(self) -> list[str]:
         lines: str = self.cleaned_data["allowed_hosts"]
         return list(dict.fromkeys(lines.split()))
-
-
-class SimulatorForm(forms.Form):
-    """A question, for whom, and under which settings."""
-
-    question = forms.CharField(
-        label=_("Question"),
-        max_length=2_000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-    )
-    user = forms.CharField(
-        label=_("Utilisateur"),
-        required=False,
-        max_length=150,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
-    )
-    deployment = forms.ModelChoiceField(
-        label=_("Déploiement"),
-        queryset=Deployment.objects.select_related("agent"),
-        required=False,
-        empty_label=_("Réglages du site"),
-        widget=UnfoldAdminSelectWidget,
-    )
-    mode = forms.ChoiceField(
-        label=_("Choix des outils"),
-        required=False,
-        choices=[("", _("Celui des réglages")), *ToolMode.choices],
-        widget=UnfoldAdminSelectWidget,
-    )

@@ -1,4 +1,4 @@
-"""Validated answers as staff see them: the FAQ editor, and the questions that still wait for an answer.
+"""Validated answers as staff see them: the FAQ editor, and the page that imports a file of answers.
 
 Rows are written by the verbs of `faqs.learning`, so that their points follow. What waits for its points, or could not
 be indexed, says so in the list with what to do.
@@ -6,10 +6,11 @@ be indexed, says so in the list with what to do.
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html
@@ -17,52 +18,33 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import (
-    ReadOnlyAdmin,
-    StaffAdmin,
-    Tone,
-    admin_url,
-    badge,
-    change_link,
-    link,
-    long_text,
-    stacked,
-)
+from agents.admin_base import StaffAdmin, Tone, admin_url, badge, stacked
 from agents.exceptions import ApplicationError
-from faqs import admin_views
-from faqs import memory_admin as memory_admin
-from faqs.choices import accept_choice, dismiss_choices
-from faqs.exchange import export_csv
-from faqs.forms import LearnedResponseForm
+from agents.models import Agent
+from faqs.admin.forms import ImportFaqsForm, LearnedResponseForm
+from faqs.exchange import ImportReport, export_csv, import_csv
 from faqs.indexing import schedule_indexing
 from faqs.learning import save_learned, set_status
-from faqs.models import (
-    ChoiceStatus,
-    GroupStatus,
-    IndexState,
-    LearnedResponse,
-    LearnedStatus,
-    OptionChoice,
-    Phrasing,
-    QuestionGroup,
-)
-from faqs.unanswered import dismiss, group_questions, ranked_groups
-
-# --- Learned responses -----------------------------------------------------------------------------------------------
+from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 
 _STATUS_TONES: dict[str, Tone] = {
     LearnedStatus.VALID: "good",
     LearnedStatus.TO_REVIEW: "warning",
     LearnedStatus.OBSOLETE: "neutral",
 }
+
 _INDEX_TONES: dict[str, Tone] = {
     IndexState.PENDING: "busy",
     IndexState.INDEXED: "good",
     IndexState.FAILED: "bad",
     IndexState.WITHDRAWN: "neutral",
 }
+
+#: Refused rows that are named one by one; the others are counted.
+SHOWN_FAILURES = 20
 
 
 class ReviewFilter(admin.SimpleListFilter):
@@ -147,7 +129,7 @@ class LearnedResponseAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("import/", wrap(admin_views.import_faqs), name="faqs_learnedresponse_import"),
+            path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
             *super().get_urls(),
         ]
 
@@ -299,220 +281,54 @@ def _index_hint(row: LearnedResponse) -> str:
     ) % {"error": row.index_error, "when": when}
 
 
-# --- Unanswered questions --------------------------------------------------------------------------------------------
-
-_GROUP_TONES: dict[str, Tone] = {
-    GroupStatus.OPEN: "warning",
-    GroupStatus.DRAFTED: "busy",
-    GroupStatus.ANSWERED: "good",
-    GroupStatus.DISMISSED: "neutral",
-}
-#: Questions of a group that its page lists, the newest first.
-SHOWN_QUESTIONS = 50
-
-
-@admin.register(QuestionGroup)
-class QuestionGroupAdmin(ReadOnlyAdmin):
-    """What people asked in vain, grouped; the most asked first."""
-
-    is_erasable = True
-
-    change_form_template = "admin/faqs/questiongroup/change_form.html"
-    list_display = ("shown_question", "asked", "last", "state", "agent", "answer_link")
-    list_filter = ("status", ("agent", AutocompleteSelectFilter), "questions__reason")
-    list_filter_submit = True
-    list_select_related = ("agent", "response")
-    search_fields = ("question", "questions__question")
-    actions = ("dismiss_groups",)
-    fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "created_at")}),)
-    readonly_fields = ("state", "answer_link")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
-        """The counts come before the ordering that uses them, which the base class would apply first."""
-        return ranked_groups()
-
-    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        return ("-asked_count", "-last_asked")
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path(
-                "<int:group_id>/draft/",
-                wrap(admin_views.draft_answer),
-                name="faqs_questiongroup_draft",
-            ),
-            path(
-                "<int:group_id>/approve/",
-                wrap(admin_views.approve_answer),
-                name="faqs_questiongroup_approve",
-            ),
-            *super().get_urls(),
-        ]
-
-    def has_dismiss_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("faqs.change_questiongroup")
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
-        # Grouping is derived and bounded: without a worker the list is up to date all the same.
-        group_questions()
-        return super().changelist_view(request, extra_context)
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        group = kwargs.get("obj")
-        if isinstance(group, QuestionGroup):
-            may_see_turns = request.user.has_perm("chat.view_turn")
-            context["questions"] = group.questions.order_by("-asked_at")[:SHOWN_QUESTIONS]
-            context["response"] = group.response
-            context["may_draft"] = admin_views.may_draft(request)
-            context["may_see_turns"] = may_see_turns
-            context["replay_url"] = (
-                admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
+@require_http_methods(["GET", "POST"])
+def import_faqs(request: HttpRequest) -> HttpResponse:
+    """Keep the rows of a file, say what became of them, and leave their indexing to a worker."""
+    if not request.user.has_perms(["faqs.add_learnedresponse", "faqs.change_learnedresponse"]):
+        raise PermissionDenied
+    form = ImportFaqsForm(
+        request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
+    )
+    if request.method == "POST" and form.is_valid():
+        agent = form.cleaned_data["agent"]
+        try:
+            report = import_csv(agent, form.cleaned_data["file"].read())
+        except ApplicationError as error:
+            form.add_error("file", str(error.public_message))
+        else:
+            _tell(request, report)
+            return HttpResponseRedirect(
+                admin_url(LearnedResponse, "changelist", agent__id__exact=agent.pk)
             )
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    @admin.action(description=_("Écarter"), permissions=["dismiss"])
-    def dismiss_groups(self, request: HttpRequest, queryset: QuerySet[QuestionGroup]) -> None:
-        keys = list(queryset.values_list("pk", flat=True))
-        count = dismiss(QuestionGroup.objects.filter(pk__in=keys))
-        text = ngettext("%(count)d groupe écarté.", "%(count)d groupes écartés.", count)
-        self.message_user(request, text % {"count": count})
-
-    @admin.display(description=_("question"), ordering="question")
-    def shown_question(self, group: QuestionGroup) -> SafeString:
-        text = Truncator(group.question).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
-
-    @admin.display(description=_("fois"), ordering="asked_count")
-    def asked(self, group: Any) -> int:
-        return group.asked_count or 0
-
-    @admin.display(description=_("dernière fois"), ordering="last_asked")
-    def last(self, group: Any) -> str:
-        if group.last_asked is None:
-            return "–"
-        return formats.date_format(timezone.localtime(group.last_asked), "SHORT_DATETIME_FORMAT")
-
-    @admin.display(description=_("état"), ordering="status")
-    def state(self, group: QuestionGroup) -> SafeString:
-        return badge(group.get_status_display(), _GROUP_TONES.get(group.status, "neutral"))
-
-    @admin.display(description=_("réponse validée"))
-    def answer_link(self, group: QuestionGroup) -> str:
-        return change_link(group.response)
-
-
-# --- Choices between close questions ---------------------------------------------------------------------------------
-
-_CHOICE_TONES: dict[str, Tone] = {
-    ChoiceStatus.OPEN: "warning",
-    ChoiceStatus.ACCEPTED: "good",
-    ChoiceStatus.DISMISSED: "neutral",
-}
-
-
-@admin.register(OptionChoice)
-class OptionChoiceAdmin(ReadOnlyAdmin):
-    """What people chose when asked which question they meant; the most chosen first."""
-
-    is_erasable = True
-
-    list_display = (
-        "asked",
-        "chosen",
-        "times_chosen",
-        "last_chosen_at",
-        "state",
-        "deployment",
-        "answered_from",
+    return TemplateResponse(
+        request,
+        "admin/faqs/learnedresponse/import.html",
+        {
+            **admin.site.each_context(request),
+            "opts": LearnedResponse._meta,
+            "title": gettext("Importer des réponses validées"),
+            "form": form,
+            "has_agents": Agent.objects.exists(),
+            "media": form.media,
+        },
     )
-    list_filter = ("status", ("deployment", AutocompleteSelectFilter))
-    list_filter_submit = True
-    list_select_related = ("deployment", "response", "chunk__document")
-    search_fields = ("question", "option", "answer")
-    ordering = ("-times_chosen", "-last_chosen_at")
-    actions = ("accept", "dismiss")
-    fieldsets = (
-        (None, {"fields": ("state", "question", "option", "times_chosen", "last_chosen_at")}),
-        (_("Réponse"), {"fields": ("given", "answered_from", "deployment", "language", "origin")}),
-    )
-    readonly_fields = ("state", "given", "answered_from", "origin")
 
-    def has_accept_permission(self, request: HttpRequest) -> bool:
-        """What is accepted changes the FAQ or the memory."""
-        return request.user.has_perms(
-            [
-                "faqs.change_optionchoice",
-                "faqs.change_learnedresponse",
-                "faqs.change_cachedresponse",
-            ]
+
+def _tell(request: HttpRequest, report: ImportReport) -> None:
+    messages.success(
+        request,
+        gettext("%(created)d ajoutées, %(updated)d mises à jour, %(unchanged)d inchangées.")
+        % {
+            "created": report.created,
+            "updated": report.updated,
+            "unchanged": report.unchanged,
+        },
+    )
+    for failure in report.failed[:SHOWN_FAILURES]:
+        messages.error(
+            request,
+            gettext("Ligne %(line)d : %(reason)s")
+            % {"line": failure["line"], "reason": failure["reason"]},
         )
-
-    def has_dismiss_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("faqs.change_optionchoice")
-
-    @admin.action(
-        description=_("Accepter : répondre désormais ainsi à la question posée"),
-        permissions=["accept"],
-    )
-    def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
-        keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED + 1])
-        if len(keys) > settings.FAQ_MAX_PROMOTED:
-            text = gettext("Choisissez %(limit)d choix au plus à la fois.")
-            self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
-            return
-        chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
-            "response", "chunk", "deployment__agent"
-        )
-        count = 0
-        for choice in chosen.order_by("-times_chosen", "pk"):
-            try:
-                accept_choice(choice)
-            except ApplicationError as error:
-                refused = f"« {Truncator(choice.question).chars(140)} » : {error.public_message}"
-                self.message_user(request, refused, messages.WARNING)
-            else:
-                count += 1
-        if count:
-            text = ngettext("%(count)d choix accepté.", "%(count)d choix acceptés.", count)
-            self.message_user(request, text % {"count": count}, messages.SUCCESS)
-
-    @admin.action(description=_("Écarter"), permissions=["dismiss"])
-    def dismiss(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
-        keys = list(queryset.values_list("pk", flat=True))
-        count = dismiss_choices(OptionChoice.objects.filter(pk__in=keys))
-        text = ngettext("%(count)d choix écarté.", "%(count)d choix écartés.", count)
-        self.message_user(request, text % {"count": count})
-
-    @admin.display(description=_("question posée"), ordering="question")
-    def asked(self, choice: OptionChoice) -> SafeString:
-        text = Truncator(choice.question).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
-
-    @admin.display(description=_("question choisie"), ordering="option")
-    def chosen(self, choice: OptionChoice) -> SafeString:
-        text = Truncator(choice.option).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
-
-    @admin.display(description=_("état"), ordering="status")
-    def state(self, choice: OptionChoice) -> SafeString:
-        return badge(choice.get_status_display(), _CHOICE_TONES.get(choice.status, "neutral"))
-
-    @admin.display(description=_("réponse donnée"))
-    def given(self, choice: OptionChoice) -> SafeString | str:
-        return long_text(choice.answer)
-
-    @admin.display(description=_("réponse de"))
-    def answered_from(self, choice: OptionChoice) -> SafeString | str:
-        return change_link(choice.response or choice.chunk)
-
-    @admin.display(description=_("choisie dans"))
-    def origin(self, choice: OptionChoice) -> SafeString | str:
-        if choice.last_turn is None:
-            return "–"
-        # The turn belongs to an app above: reached by its address.
-        return link(admin_url("chat.turn", "change", choice.last_turn), _("la conversation"))
+    if (more := len(report.failed) - SHOWN_FAILURES) > 0:
+        messages.error(request, gettext("Et %(count)d autres lignes refusées.") % {"count": more})

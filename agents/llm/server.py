@@ -1,0 +1,121 @@
+"""A model server as its clients see it: where it is, how long to wait for it, what its refusals mean, when to try again.
+
+Shared by whole replies (`agents.llm.client`), streamed ones (`agents.llm.transport`) and embeddings. Errors are
+`LLMError`s; what a server answers may hold the prompt or the key, so they keep its status and codes only.
+"""
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agents.exceptions import (
+    LLMError,
+    LLMRateLimitedError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
+
+_OPENAI = "https://api.openai.com/v1"
+#: Servers without authentication still need a header that is not blank.
+_NO_KEY = "none"
+#: Pauses before another try, doubled each time.
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 8.0
+#: A server that asks for more patience than this is taken for unavailable.
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+#: How much of a refusal is read, to find which argument the server refused.
+REFUSAL_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `pause_per_stream`: see
+    `agents.llm.transport`."""
+
+    api_key: str = ""
+    base_url: str = ""
+    connect_timeout: float = 5.0
+    read_timeout: float = 60.0
+    max_retries: int = 2
+    max_connections: int = 600
+    pause_per_stream: float = 0.0
+
+    def url(self, path: str) -> str:
+        return f"{(self.base_url or _OPENAI).rstrip('/')}/{path}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {
+            "Authorization": f"Bearer {self.api_key or _NO_KEY}",
+            "Content-Type": "application/json",
+            "User-Agent": "repondant",
+        }
+
+
+class StatusError(Exception):
+    """An HTTP status that is not a success: `said` is for finding a refused argument, never for a log."""
+
+    def __init__(self, status: int, said: str, headers: Mapping[str, str]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.said = said
+        self.request_id = headers.get("x-request-id", "")
+        self.retry_after = _retry_after(headers)
+
+
+def raise_for_status(status: int, said: bytes, headers: Mapping[str, str]) -> None:
+    """Raise the `LLMError` of a response that is not a success, with a `StatusError` as its cause."""
+    if status < 300:
+        return
+    cause = StatusError(status, said[:REFUSAL_BYTES].decode(errors="replace"), headers)
+    error = error_for_status(status, _detail(cause))
+    error.retry_after = cause.retry_after
+    raise error from cause
+
+
+def pause_before_retry(error: LLMError, attempt: int) -> float | None:
+    """Seconds to wait before another try, `None` where another one would not help."""
+    if not error.retryable:
+        return None
+    cause = error.__cause__
+    if isinstance(cause, StatusError) and cause.retry_after is not None:
+        return cause.retry_after if cause.retry_after <= _LONGEST_RETRY_AFTER_SECONDS else None
+    pause = min(_FIRST_PAUSE_SECONDS * (1 << attempt), _LONGEST_PAUSE_SECONDS)
+    return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
+
+
+def error_for_status(status: int, detail: str) -> LLMError:
+    if status in {408, 504}:
+        return LLMTimeoutError(detail)
+    if status == 429:
+        return LLMRateLimitedError(detail)
+    if status in {409, 425} or status >= 500:
+        return LLMUnavailableError(detail)
+    return LLMResponseError(detail)
+
+
+def short_code(value: object) -> str:
+    """A machine-readable code as it is; anything that could be a sentence is left out."""
+    return code if re.fullmatch(r"[\w.\-]{1,60}", code := str(value)) else "unreadable"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """What the server asks for, in seconds. A date (no server of this protocol sends one) counts as nothing."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers.get(name, "")) * unit)
+        except ValueError:
+            continue
+    return None
+
+
+def _detail(error: StatusError) -> str:
+    try:
+        code = json.loads(error.said)["error"]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        code = None
+    request_id = f", request {short_code(error.request_id)}" if error.request_id else ""
+    return f"The server answered {error.status} (code {short_code(code)}{request_id})."

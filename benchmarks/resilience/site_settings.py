@@ -1,0 +1,10 @@
+"""Production's settings, with the constants that a run wants shorter: `SITE_CONSTANTS`, a JSON object by name."""
+
+from config import constants
+from config.settings import *  # noqa: F403
+from config.settings import env
+
+_wanted = env.json("SITE_CONSTANTS", default={})
+if unknown := _wanted.keys() - vars(constants).keys():
+    raise LookupError(f"config.constants has no {', '.join(sorted(unknown))}")
+vars().update(_wanted)

@@ -1,0 +1,212 @@
+"""Bounds, delays and sizes that no operator has had a reason to change, each with its unit and reason.
+
+`config.settings` takes all of them over, so that code reads them from `django.conf.settings` and a test may override
+one. What depends on the machine, on outside services or on the site's policy is a variable of the environment there.
+Sizes are in bytes where the name does not say otherwise; times are in the unit of the name.
+"""
+
+# --- Configuration read from the database ----------------------------------------------------------------------------
+
+#: A burst of questions reads the settings of its deployment once; what staff save applies within this time.
+CONFIG_CACHE_SECONDS = 1.0
+#: How long a process may go on with limits on asking that staff have changed.
+RATE_LIMITS_CACHE_SECONDS = 10.0
+#: How long a process may go on with thresholds that another one has calibrated anew.
+CALIBRATION_CACHE_SECONDS = 60.0
+#: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
+DATABASE_THREAD_SENSITIVE = False
+
+# --- Language model and embedding server -----------------------------------------------------------------------------
+
+#: A server that answers at all accepts a connection within this time.
+LLM_CONNECT_TIMEOUT_SECONDS = 5.0
+#: Above the 500 streams at once that one process was measured with.
+LLM_MAX_CONNECTIONS = 600
+#: Between two reads of one reply, for each reply that streams: none below 20, 30 ms at 100, never above 60 ms.
+LLM_PAUSE_PER_STREAM_SECONDS = 0.0003
+#: Further tries of one batch of texts, with growing pauses.
+EMBEDDING_MAX_RETRIES = 2
+
+# --- Vectors in the table, and the memory guard ----------------------------------------------------------------------
+
+#: Above this many points in one collection the table store says that Qdrant is the store for growth.
+TABLE_STORE_COMFORTABLE_POINTS = 100_000
+#: Deletions are purged this many versions later; a process that missed more loads the collection anew.
+TABLE_STORE_PURGE_VERSIONS = 1_000
+#: From this similarity on, a use of an answer in memory counts twice.
+MEMORY_STRONG_SIMILARITY = 0.95
+#: How many of the nearest entries the second key looks at for one question.
+MEMORY_MAX_CANDIDATES = 20
+#: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
+MEMORY_COMFORTABLE_ENTRIES = 100_000
+#: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
+MEMORY_PURGE_VERSIONS = 1_000
+#: A longer question or answer is not kept in memory: nobody asks it twice.
+MEMORY_MAX_QUESTION_CHARACTERS = 500
+MEMORY_MAX_ANSWER_CHARACTERS = 20_000
+
+# --- Documents -------------------------------------------------------------------------------------------------------
+
+#: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes: zip bombs.
+MAX_UNPACKED_BYTES = 200 * 1024 * 1024
+MAX_UNPACK_RATIO = 200
+#: Cells of a spreadsheet, over all its sheets: minutes of reading.
+MAX_WORKBOOK_CELLS = 2_000_000
+#: Pages of a PDF, slides of a presentation.
+MAX_DOCUMENT_PAGES = 2_000
+MAX_DOCUMENT_CHARACTERS = 10_000_000
+#: A chunk's aim and ceiling (about 180 and 300 French words).
+CHUNK_TARGET_CHARACTERS = 1_100
+CHUNK_MAX_CHARACTERS = 1_800
+#: A longer question or answer is not taken for one, whether found in a document or written by the model.
+QA_MAX_ANSWER_CHARACTERS = 6_000
+QA_MAX_QUESTION_CHARACTERS = 300
+#: The share of the words of an answer written by the model that its chunk must hold.
+QA_MIN_GROUNDING = 0.6
+#: Questions that a model may write for one chunk, and the length of its reply in tokens.
+MAX_UNITS_PER_CHUNK = 8
+UNIT_GENERATION_TOKENS = 2_048
+#: Above this product of questions compared, close questions are looked for only where documents change; pairs kept.
+OVERLAP_MAX_COMPARISONS = 400_000_000
+OVERLAP_MAX_PAIRS = 1_000
+#: Real questions that a rebuild is previewed with, when none are named.
+PREVIEW_QUESTIONS = 50
+#: A file is read in a process of its own; tests read it in theirs, where their settings and patches are.
+PARSE_ISOLATED = True
+#: A scanned page, drawn for Tesseract, and how long Tesseract may take for it.
+OCR_PAGE_PIXELS = 20_000_000
+OCR_PAGE_SECONDS = 60.0
+
+# --- Pages of the web ------------------------------------------------------------------------------------------------
+
+#: Each wait for a site, and one page with all its redirects.
+URL_TIMEOUT_SECONDS = 15.0
+URL_TOTAL_SECONDS = 120.0
+URL_MAX_REDIRECTS = 5
+#: Between two requests of one process to one host: what a polite robot keeps.
+URL_HOST_PAUSE_SECONDS = 1.0
+#: Sitemaps that an index of sitemaps may name.
+SITEMAP_MAX_FILES = 50
+
+# --- Validated answers and questions without an answer ---------------------------------------------------------------
+
+#: A validated answer whose points could not be written is tried again, at the latest after this time.
+FAQ_RETRY_MAX_SECONDS = 300.0
+FAQ_MAX_PHRASINGS = 30
+#: One CSV file, read and checked within the request.
+FAQ_MAX_IMPORT_BYTES = 5 * 1024 * 1024
+FAQ_MAX_IMPORT_ROWS = 10_000
+#: Entries of the memory that one action makes validated answers of; each is compared and indexed within the request.
+FAQ_MAX_PROMOTED = 100
+#: An agent keeps the newest of its unanswered questions only.
+UNANSWERED_MAX_QUESTIONS = 5_000
+#: Questions this close mean the same, where the embedding model has no measured profile.
+UNANSWERED_GROUP_THRESHOLD = 0.75
+#: Questions of a group that one replay asks again: each is a whole turn.
+UNANSWERED_REPLAY_QUESTIONS = 20
+#: Of the latest turns, how many the page of refused answers reads.
+REFUSALS_MAX_TURNS = 1_000
+#: Choices between close questions that a deployment keeps for staff, those made last.
+CLARIFICATION_MAX_CHOICES = 1_000
+#: Fewer labelled pairs than this are measured, but thresholds drawn from them are not stored.
+CALIBRATION_MIN_SAME = 20
+CALIBRATION_MIN_DIFFERENT = 50
+#: Pairs of one file of `check_pairs` or `calibrate_thresholds`.
+MAX_PAIRS = 100_000
+
+# --- Tools -----------------------------------------------------------------------------------------------------------
+
+#: Tools of one round that run at the same time.
+TOOL_PARALLEL_CALLS = 4
+#: Longer arguments are refused; a longer result is cut before the model sees it.
+TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
+TOOL_MAX_RESULT_CHARACTERS = 20_000
+#: So many failures in a row suspend a tool for so long, in each process.
+TOOL_BREAKER_FAILURES = 5
+TOOL_BREAKER_SECONDS = 30.0
+#: The longest answer of a remote tool or document that is read.
+TOOL_MAX_RESPONSE_BYTES = 2_000_000
+#: How often one conversation may be handed over to a person in a day.
+HANDOVERS_PER_DAY = 3
+
+# --- Conversations ---------------------------------------------------------------------------------------------------
+
+#: A frame of a page holds one question, in UTF-8 and JSON.
+MAX_FRAME_BYTES = 64 * 1024
+#: What `/v1` and the batch endpoint read of a request.
+API_MAX_BODY_BYTES = 1024 * 1024
+MAX_BATCH_BYTES = 1024 * 1024
+#: The longest result of one tool that a thread keeps.
+TOOL_MESSAGE_MAX_CHARACTERS = 50_000
+#: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
+BATCH_TRIES = 3
+BATCH_RETRY_SECONDS = 0.05
+#: How long after its process died a turn still counts as running; renewed three times in that time.
+TURN_LEASE_SECONDS = 30.0
+#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
+TURN_STOP_SECONDS = 1.0
+#: How often a reader of a turn that another process runs looks whether it has ended.
+TURN_POLL_SECONDS = 0.5
+#: How long a finished turn's event log stays in memory for a late re-attach.
+TURN_LOG_RETENTION_SECONDS = 60.0
+#: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
+EVENT_LOG_FLUSH_SECONDS = 0.05
+#: ... how long an answer that was never finished is kept there, and about how many pieces of one, ...
+EVENT_LOG_TTL_SECONDS = 3600
+EVENT_LOG_MAX_ENTRIES = 10_000
+#: ... how long Redis may take, and the longest pause before it is tried again.
+EVENT_LOG_TIMEOUT_SECONDS = 2.0
+EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
+#: Pauses between the tries to save an answer while the database is in trouble.
+SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0)
+#: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
+AFTERWARDS_DELAY_SECONDS = 1.0
+#: How long a model may take to name a conversation or to summarise it, after its answer.
+TITLE_TIMEOUT_SECONDS = 20.0
+SUMMARY_TIMEOUT_SECONDS = 20.0
+#: How long an open socket or stream may go on asking, stopping and listening before its rights are looked at again.
+RIGHTS_CHECK_SECONDS = 5.0
+#: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model.
+MAX_PASSAGE_CHARACTERS = 6_000
+MAX_QUOTE_CHARACTERS = 700
+#: The longest comment beside a verdict on an answer.
+FEEDBACK_MAX_CHARACTERS = 1_000
+#: Of a person's conversations, so many of the latest are searched; so many words of the search count.
+SEARCH_MAX_CONVERSATIONS = 2_000
+SEARCH_MAX_WORDS = 8
+#: An export or a shared link holds the last exchanges only, where there are more.
+EXPORT_MAX_EXCHANGES = 200
+#: Links that one conversation may have at a time.
+SHARE_MAX_LINKS = 20
+
+# --- Jobs ------------------------------------------------------------------------------------------------------------
+
+#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew; workers
+#: of your own choose theirs on their command line, `prefork` being the one that enforces the limits below.
+EMBEDDED_WORKER_POOL = "solo"
+#: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
+JOB_LEASE_SECONDS = 60.0
+JOB_HEARTBEAT_SECONDS = 10.0
+JOB_REAP_SECONDS = 15.0
+JOB_MAX_ATTEMPTS = 5
+#: The pause before a job that failed for a reason that may pass is tried again, doubled each time up to the ceiling.
+JOB_RETRY_SECONDS = 15.0
+JOB_RETRY_CEILING_SECONDS = 900.0
+#: How often documents whose rows were changed without a signal are looked for; 0: never.
+RECONCILE_SECONDS = 300.0
+#: A job is asked to stop, then killed: longer than indexing the largest document with the slowest model.
+JOB_SOFT_LIMIT_SECONDS = 6 * 3600
+JOB_HARD_LIMIT_SECONDS = 6 * 3600 + 300
+
+# --- Web processes and admin -----------------------------------------------------------------------------------------
+
+#: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.
+WEB_THREADS = 4
+#: How long a stopping server waits for its connections, after its answers have ended.
+GRACEFUL_SHUTDOWN_SECONDS = 5
+#: A request that is not a file upload.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+#: A mail server that is slower than this counts as down.
+EMAIL_TIMEOUT = 10
+#: Rows that one action of the admin deletes for good; a form names at most a thousand.
+ADMIN_MAX_DELETED = 500

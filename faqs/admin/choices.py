@@ -1,0 +1,126 @@
+"""Choices between close questions: what people meant when they were asked, for staff to accept or to set aside."""
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, link, long_text
+from agents.exceptions import ApplicationError
+from faqs.choices import accept_choice, dismiss_choices
+from faqs.models import ChoiceStatus, OptionChoice
+
+_CHOICE_TONES: dict[str, Tone] = {
+    ChoiceStatus.OPEN: "warning",
+    ChoiceStatus.ACCEPTED: "good",
+    ChoiceStatus.DISMISSED: "neutral",
+}
+
+
+@admin.register(OptionChoice)
+class OptionChoiceAdmin(ReadOnlyAdmin):
+    """What people chose when asked which question they meant; the most chosen first."""
+
+    is_erasable = True
+
+    list_display = (
+        "asked",
+        "chosen",
+        "times_chosen",
+        "last_chosen_at",
+        "state",
+        "deployment",
+        "answered_from",
+    )
+    list_filter = ("status", ("deployment", AutocompleteSelectFilter))
+    list_filter_submit = True
+    list_select_related = ("deployment", "response", "chunk__document")
+    search_fields = ("question", "option", "answer")
+    ordering = ("-times_chosen", "-last_chosen_at")
+    actions = ("accept", "dismiss")
+    fieldsets = (
+        (None, {"fields": ("state", "question", "option", "times_chosen", "last_chosen_at")}),
+        (_("Réponse"), {"fields": ("given", "answered_from", "deployment", "language", "origin")}),
+    )
+    readonly_fields = ("state", "given", "answered_from", "origin")
+
+    def has_accept_permission(self, request: HttpRequest) -> bool:
+        """What is accepted changes the FAQ or the memory."""
+        return request.user.has_perms(
+            [
+                "faqs.change_optionchoice",
+                "faqs.change_learnedresponse",
+                "faqs.change_cachedresponse",
+            ]
+        )
+
+    def has_dismiss_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("faqs.change_optionchoice")
+
+    @admin.action(
+        description=_("Accepter : répondre désormais ainsi à la question posée"),
+        permissions=["accept"],
+    )
+    def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
+        keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED + 1])
+        if len(keys) > settings.FAQ_MAX_PROMOTED:
+            text = gettext("Choisissez %(limit)d choix au plus à la fois.")
+            self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
+            return
+        chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
+            "response", "chunk", "deployment__agent"
+        )
+        count = 0
+        for choice in chosen.order_by("-times_chosen", "pk"):
+            try:
+                accept_choice(choice)
+            except ApplicationError as error:
+                refused = f"« {Truncator(choice.question).chars(140)} » : {error.public_message}"
+                self.message_user(request, refused, messages.WARNING)
+            else:
+                count += 1
+        if count:
+            text = ngettext("%(count)d choix accepté.", "%(count)d choix acceptés.", count)
+            self.message_user(request, text % {"count": count}, messages.SUCCESS)
+
+    @admin.action(description=_("Écarter"), permissions=["dismiss"])
+    def dismiss(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
+        keys = list(queryset.values_list("pk", flat=True))
+        count = dismiss_choices(OptionChoice.objects.filter(pk__in=keys))
+        text = ngettext("%(count)d choix écarté.", "%(count)d choix écartés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("question posée"), ordering="question")
+    def asked(self, choice: OptionChoice) -> SafeString:
+        text = Truncator(choice.question).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("question choisie"), ordering="option")
+    def chosen(self, choice: OptionChoice) -> SafeString:
+        text = Truncator(choice.option).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, choice: OptionChoice) -> SafeString:
+        return badge(choice.get_status_display(), _CHOICE_TONES.get(choice.status, "neutral"))
+
+    @admin.display(description=_("réponse donnée"))
+    def given(self, choice: OptionChoice) -> SafeString | str:
+        return long_text(choice.answer)
+
+    @admin.display(description=_("réponse de"))
+    def answered_from(self, choice: OptionChoice) -> SafeString | str:
+        return change_link(choice.response or choice.chunk)
+
+    @admin.display(description=_("choisie dans"))
+    def origin(self, choice: OptionChoice) -> SafeString | str:
+        if choice.last_turn is None:
+            return "–"
+        # The turn belongs to an app above: reached by its address.
+        return link(admin_url("chat.turn", "change", choice.last_turn), _("la conversation"))

@@ -1,0 +1,173 @@
+"""Questions that wait for an answer: what people asked in vain, in groups, and the answer that staff draft and approve."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link
+from agents.exceptions import ApplicationError
+from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
+from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
+
+_GROUP_TONES: dict[str, Tone] = {
+    GroupStatus.OPEN: "warning",
+    GroupStatus.DRAFTED: "busy",
+    GroupStatus.ANSWERED: "good",
+    GroupStatus.DISMISSED: "neutral",
+}
+
+#: Questions of a group that its page lists, the newest first.
+SHOWN_QUESTIONS = 50
+
+
+@admin.register(QuestionGroup)
+class QuestionGroupAdmin(ReadOnlyAdmin):
+    """What people asked in vain, grouped; the most asked first."""
+
+    is_erasable = True
+
+    change_form_template = "admin/faqs/questiongroup/change_form.html"
+    list_display = ("shown_question", "asked", "last", "state", "agent", "answer_link")
+    list_filter = ("status", ("agent", AutocompleteSelectFilter), "questions__reason")
+    list_filter_submit = True
+    list_select_related = ("agent", "response")
+    search_fields = ("question", "questions__question")
+    actions = ("dismiss_groups",)
+    fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "created_at")}),)
+    readonly_fields = ("state", "answer_link")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
+        """The counts come before the ordering that uses them, which the base class would apply first."""
+        return ranked_groups()
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("-asked_count", "-last_asked")
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<int:group_id>/draft/",
+                wrap(draft_answer),
+                name="faqs_questiongroup_draft",
+            ),
+            path(
+                "<int:group_id>/approve/",
+                wrap(approve_answer),
+                name="faqs_questiongroup_approve",
+            ),
+            *super().get_urls(),
+        ]
+
+    def has_dismiss_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("faqs.change_questiongroup")
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        # Grouping is derived and bounded: without a worker the list is up to date all the same.
+        group_questions()
+        return super().changelist_view(request, extra_context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        group = kwargs.get("obj")
+        if isinstance(group, QuestionGroup):
+            may_see_turns = request.user.has_perm("chat.view_turn")
+            context["questions"] = group.questions.order_by("-asked_at")[:SHOWN_QUESTIONS]
+            context["response"] = group.response
+            context["may_draft"] = may_draft(request)
+            context["may_see_turns"] = may_see_turns
+            context["replay_url"] = (
+                admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
+            )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.action(description=_("Écarter"), permissions=["dismiss"])
+    def dismiss_groups(self, request: HttpRequest, queryset: QuerySet[QuestionGroup]) -> None:
+        keys = list(queryset.values_list("pk", flat=True))
+        count = dismiss(QuestionGroup.objects.filter(pk__in=keys))
+        text = ngettext("%(count)d groupe écarté.", "%(count)d groupes écartés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("question"), ordering="question")
+    def shown_question(self, group: QuestionGroup) -> SafeString:
+        text = Truncator(group.question).chars(140)
+        return format_html('<span class="rp-clip">{}</span>', text)
+
+    @admin.display(description=_("fois"), ordering="asked_count")
+    def asked(self, group: Any) -> int:
+        return group.asked_count or 0
+
+    @admin.display(description=_("dernière fois"), ordering="last_asked")
+    def last(self, group: Any) -> str:
+        if group.last_asked is None:
+            return "–"
+        return formats.date_format(timezone.localtime(group.last_asked), "SHORT_DATETIME_FORMAT")
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, group: QuestionGroup) -> SafeString:
+        return badge(group.get_status_display(), _GROUP_TONES.get(group.status, "neutral"))
+
+    @admin.display(description=_("réponse validée"))
+    def answer_link(self, group: QuestionGroup) -> str:
+        return change_link(group.response)
+
+
+def may_draft(request: HttpRequest) -> bool:
+    return request.user.has_perms(["faqs.view_questiongroup", "faqs.add_learnedresponse"])
+
+
+@require_POST
+def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
+    """One click: a draft with the group's questions, opened in the editor."""
+    if not may_draft(request):
+        raise PermissionDenied
+    group = get_object_or_404(
+        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
+    )
+    try:
+        response = draft_from_group(
+            group, owner=request.user if request.user.is_authenticated else None
+        )
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+        return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
+    if request.user.has_perm("faqs.change_learnedresponse"):
+        return HttpResponseRedirect(admin_url(LearnedResponse, "change", response.pk))
+    messages.success(request, gettext("Le brouillon est prêt à être relu."))
+    return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
+
+
+@require_POST
+def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Make the group's draft valid and lead to the replay of its questions."""
+    if not (may_draft(request) and request.user.has_perm("faqs.change_learnedresponse")):
+        raise PermissionDenied
+    group = get_object_or_404(
+        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
+    )
+    back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
+    if not approve_draft(group):
+        messages.error(
+            request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord.")
+        )
+        return back
+    messages.success(request, gettext("La réponse est validée."))
+    if request.user.has_perm("chat.view_turn"):
+        return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
+    return back

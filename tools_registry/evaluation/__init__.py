@@ -1,0 +1,1 @@
+"""How well selection finds tools on labelled questions: the measure, and the files that `evaluate_tools` reads."""
