@@ -24,9 +24,9 @@ from chat.turn.follow_ups import StandaloneQuestion, follow_up_rule
 from chat.turn.prompt import number_sources
 from chat.turn.stored_answers import Emit, emit_whole
 from chat.turn.trace import Trace
-from faqs.agreement import compare_questions
 from faqs.choices import Choice
 from faqs.recall import normalised_question
+from faqs.second_key.agreement import compare_questions
 from knowledge.search import Passage, SearchResult, Thresholds
 
 MOST_OPTIONS = 4

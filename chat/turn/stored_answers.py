@@ -15,8 +15,8 @@ from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.prompt import direct_text, number_sources, quoted_text
 from chat.turn.trace import Trace
 from faqs.recall import LearnedRecall, RecalledAnswer, normalised_question, stored_refusal
-from faqs.serving import Serving, would_serve
-from faqs.verifier import ModelVerifier, configured_verifier
+from faqs.second_key.decision import Serving, would_serve
+from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.search import Passage, SearchResult, Thresholds
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
