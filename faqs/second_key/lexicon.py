@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from faqs.second_key.rewrites import Fragments, alternatives
-from faqs.second_key.stems import STEMMERS
+from knowledge.language.classes import word_class
+from knowledge.language.light_stemming import light_stem
 
 _FOLDER = Path(__file__).parent / "lexicon"
 
@@ -62,8 +63,6 @@ class Modality(StrEnum):
 class Words:
     """Classes of words, the table `[words]`."""
 
-    #: Words that tell this language apart from the other one.
-    signature: frozenset[str]
     #: Small words without content, which no item is made of.
     ignored: frozenset[str]
     #: Single letters that are words, or what an elision leaves behind.
@@ -140,12 +139,13 @@ class Lexicon:
     def __init__(self, language: str, data: Mapping[str, Any]) -> None:
         self.data = data
         self.language = language
-        self.stem = lru_cache(maxsize=16_384)(STEMMERS[language])
         #: A verb may stand before or after its subject, and nouns carry a determiner (true of French).
         self.has_inversion: bool = data["has_inversion"]
         self.negative_prefixes: tuple[str, ...] = tuple(data["negative_prefixes"].split())
         #: Short forms that are written for one word only ("appt"), and that word.
         self.abbreviations: dict[str, str] = data["abbreviations"]
+        #: Words that tell this language apart from the other one.
+        self.signature = word_class("signature", language)
         self.words = Words(**{name: frozenset(row.split()) for name, row in data["words"].items()})
         fragments = Fragments(data["fragments"])
         self.expressions = Expressions(
@@ -176,6 +176,9 @@ class Lexicon:
         #: Comparators that stand right before a number (« au-dessus de 10 kg »), and right after (« 10 kg et plus »).
         self.bounds = _bounds(data["bounds"])
         self.bounds_after = _bounds(data["bounds_after"])
+
+    def stem(self, word: str) -> str:
+        return light_stem(word, self.language)
 
     @cached_property
     def owners(self) -> dict[str, str]:
@@ -219,7 +222,7 @@ class Lexicon:
         for word in sorted(small):
             if len(word) >= 5 and word.isalpha():
                 found.update(dict.fromkeys(_slips_of(word), word))
-        taken = small | words.signature | words.lookalikes | words.temporal | words.scope
+        taken = small | self.signature | words.lookalikes | words.temporal | words.scope
         return {
             slip: word
             for slip, word in found.items()

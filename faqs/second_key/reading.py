@@ -11,7 +11,9 @@ from functools import lru_cache
 from faqs.second_key.items import Item, Items
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
 from faqs.second_key.quantities import tokens
-from faqs.second_key.text import fold, names, plain, unified
+from faqs.second_key.text import names, plain, unified
+from knowledge.language.detection import language_of
+from knowledge.language.folding import fold
 
 #: Longer texts are not compared: what stands beyond would be ignored.
 MAX_CHARACTERS = 2_000
@@ -49,15 +51,6 @@ class Reading:
     is_sequence: bool
     #: « vous », "you": whose things « vos » and "your" are is then open.
     addresses: bool
-
-
-def language_of(text: str) -> str:
-    """`fr` or `en` by their small words, or an empty string when neither shows."""
-    found = set(re.findall(r"[a-z]+", fold(text)))
-    french, english = (len(found & lexicon_of(code).words.signature) for code in ("fr", "en"))
-    if french == english:
-        return ""
-    return "fr" if french > english else "en"
 
 
 def read_pair(first: str, second: str) -> tuple[Reading, Reading]:

@@ -9,6 +9,7 @@ import unicodedata
 from faqs.second_key.lexicon import Lexicon
 from faqs.second_key.quantities import prepare
 from faqs.second_key.rewrites import rewritten
+from knowledge.language.folding import fold
 
 _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 #: A lone capital inside a sentence is a name (« permis A », "U visa"), not an article or "you".
@@ -43,25 +44,6 @@ def unified(text: str) -> str:
     """One way of writing the same characters."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
     return _without_gloss(text)
-
-
-def fold(text: str) -> str:
-    if text.isascii():
-        return text.casefold()
-    decomposed = unicodedata.normalize("NFKD", text.replace("’", "'").casefold())
-    return decomposed.translate(_WITHOUT_MARKS).replace("œ", "oe")
-
-
-class _Marks(dict[int, str | None]):
-    """For `str.translate`: combining marks go. Each character is looked up once."""
-
-    def __missing__(self, code: int) -> str | None:
-        character = chr(code)
-        kept = self[code] = None if unicodedata.combining(character) else character
-        return kept
-
-
-_WITHOUT_MARKS = _Marks()
 
 
 def plain(text: str, lexicon: Lexicon) -> str:
