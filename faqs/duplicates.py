@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 
 from agents.admin_base import admin_url, rounded
 from agents.models import Agent
-from faqs.agreement import compare_questions
 from faqs.indexing import LEARNED_COLLECTION
 from faqs.memory.keys import normalised_question
 from faqs.models import LearnedResponse, LearnedStatus, Phrasing
+from faqs.second_key.agreement import compare_questions
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.sources import agent_points

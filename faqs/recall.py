@@ -29,7 +29,6 @@ from django.utils.translation import gettext_lazy
 
 from agents.effective import EffectiveConfig
 from agents.transactions import single_write
-from faqs.agreement import Disagreement, explain_differences
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import is_known_empty as is_known_empty
@@ -53,7 +52,8 @@ from faqs.models import (
     StatusReason,
     standing_condition,
 )
-from faqs.serving import Serving, would_serve
+from faqs.second_key.decision import Serving, would_serve
+from faqs.second_key.disagreement import Disagreement, explain_differences
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.language.folding import fold

@@ -23,7 +23,6 @@ from django.utils.translation import gettext as _
 from agents.effective import EffectiveConfig
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
-from faqs.agreement import compare_questions
 from faqs.indexing import sync_learned
 from faqs.learning import draft_faq, one_line, other_phrasings, set_status
 from faqs.memory.keys import recipe_key
@@ -35,6 +34,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
+from faqs.second_key.agreement import compare_questions
 from knowledge.calibration import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import SearchResult, Thresholds, confirm_passages, search

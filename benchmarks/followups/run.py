@@ -43,7 +43,7 @@ from agents.llm.base import language_model  # noqa: E402
 from chat.turn.follow_ups import follow_up_rule, standalone_question  # noqa: E402
 from chat.turn.rewriting import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
-from faqs.serving import would_serve  # noqa: E402
+from faqs.second_key.decision import would_serve  # noqa: E402
 from knowledge.calibration import Rate, threshold_profile  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402

@@ -52,7 +52,7 @@ def read_pairs() -> list[tuple[str, str]]:
 
 
 def compare_all(pairs: list[tuple[str, str]]) -> float:
-    from faqs.agreement import compare_questions
+    from faqs.second_key.agreement import compare_questions
 
     started = time.process_time()
     for stored, asked in pairs:
@@ -61,14 +61,14 @@ def compare_all(pairs: list[tuple[str, str]]) -> float:
 
 
 def forget() -> None:
-    from faqs.question_reading import read_question
+    from faqs.second_key.reading import read_question
 
     read_question.cache_clear()
 
 
 @contextmanager
 def without_gates() -> Iterator[None]:
-    from faqs.question_reading import _ENGLISH, _FRENCH
+    from faqs.second_key.reading import _ENGLISH, _FRENCH
 
     kept = [(lexicon, lexicon.rewrites) for lexicon in (_FRENCH, _ENGLISH)]
     for lexicon, rewrites in kept:

@@ -32,7 +32,7 @@ from benchmarks.retrieval.run import (
     fill_matrix,
     read_cnil,
 )
-from faqs.agreement import compare_questions
+from faqs.second_key.agreement import compare_questions
 from knowledge.calibration import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 
@@ -42,7 +42,7 @@ REFORMULATIONS = Path(__file__).with_name("cnil_reformulations.jsonl")
 PAIR_FILES = {
     "pairs_en_dev": DATA / "pairs_en_dev.jsonl",
     "checklist_pairs_dev": DATA / "checklist_pairs_dev.jsonl",
-    "pairs_fr": ROOT / "tests" / "pairs_fr.jsonl",
+    "everyday_fr": ROOT / "tests" / "pairs" / "everyday_fr.jsonl",
     "fr_dev": ROOT / "tests" / "pairs" / "fr_dev.jsonl",
     "en_dev": ROOT / "tests" / "pairs" / "en_dev.jsonl",
     "fr_heldout": ROOT / "tests" / "pairs" / "fr_heldout.jsonl",

@@ -21,9 +21,9 @@ from chat.models import AnswerSource
 from chat.turn.follow_ups import follow_up_rule
 from chat.turn.prompt import number_sources
 from chat.turn.values import Exchange, TurnInProgress
-from faqs.agreement import compare_questions
 from faqs.choices import Choice
 from faqs.recall import normalised_question
+from faqs.second_key.agreement import compare_questions
 from knowledge.search import Passage, SearchResult
 
 MOST_OPTIONS = 4

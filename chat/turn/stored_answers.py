@@ -9,8 +9,8 @@ from chat.turn.clarification import choice_made
 from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
-from faqs.serving import Serving, would_serve
-from faqs.verifier import ModelVerifier, configured_verifier
+from faqs.second_key.decision import Serving, would_serve
+from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.language.folding import same_writing
 from knowledge.search import Passage
 

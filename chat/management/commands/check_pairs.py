@@ -11,7 +11,7 @@ from tqdm import tqdm
 from agents.effective import agent_setting
 from agents.models import Agent
 from chat.staff.quality.pairs import check_pairs, read_pairs, summarise
-from faqs.verifier import ModelVerifier, configured_verifier
+from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.calibrated import load_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json

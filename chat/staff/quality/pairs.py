@@ -2,7 +2,7 @@
 
 A pair says: an answer is stored for `a`, and `b` is asked. `context_a` and `context_b` are the exchange before; a side
 that leans on it does not stand alone, so that nothing is stored for it, or served to it. Decisions are those of
-`faqs.serving.would_serve`; this module holds no rule of its own.
+`faqs.second_key.decision.would_serve`; this module holds no rule of its own.
 """
 
 import json
@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.exceptions import ApplicationError
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from faqs.serving import QuestionVerifier, Serving, would_serve
+from faqs.second_key.decision import QuestionVerifier, Serving, would_serve
 from knowledge.calibration import Calibrated, Rate
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.models import PairVerdict

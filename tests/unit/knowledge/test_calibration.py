@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.agreement import compare_questions
+from faqs.second_key.agreement import compare_questions
 from knowledge.calibration import (
     Calibrated,
     Rate,
@@ -20,7 +20,7 @@ from knowledge.calibration import (
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 
-PAIRS = Path(__file__).resolve().parents[2] / "pairs_fr.jsonl"
+PAIRS = Path(__file__).resolve().parents[2] / "pairs" / "everyday_fr.jsonl"
 USE = "universal-sentence-encoder-multilingual-3"
 
 

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import override
 
 from chat.staff.refusals import recent_refusals
-from faqs.agreement import compare_questions
 from faqs.recall import stored_refusal
+from faqs.second_key.agreement import compare_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import make_conversation, make_exchange
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faqs.verifier import configured_verifier, parse_verdict
+from faqs.second_key.verifier import configured_verifier, parse_verdict
 
 
 @pytest.mark.parametrize(

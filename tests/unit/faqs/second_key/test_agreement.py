@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faqs.agreement import compare_questions
-from faqs.question_reading import MAX_CHARACTERS
+from faqs.second_key.agreement import compare_questions
+from faqs.second_key.reading import MAX_CHARACTERS
 
 PAIRS = [
     json.loads(line)
-    for line in (Path(__file__).resolve().parents[2] / "pairs_fr.jsonl")
+    for line in (Path(__file__).resolve().parents[3] / "pairs" / "everyday_fr.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
 ]
@@ -310,7 +310,7 @@ FLOORS = [
 @pytest.mark.parametrize(("name", "floor"), FLOORS)
 def test_newer_pairs_keep_their_floor(name: str, floor: float) -> None:
     """The development halves; the others are measured by `benchmarks/thresholds` and never read by a rule's author."""
-    lines = (Path(__file__).resolve().parents[2] / "pairs" / f"{name}.jsonl").read_text("utf-8")
+    lines = (Path(__file__).resolve().parents[3] / "pairs" / f"{name}.jsonl").read_text("utf-8")
     rows = [json.loads(line) for line in lines.splitlines()]
     agrees = [(row["same_answer"], compare_questions(row["a"], row["b"]).agrees) for row in rows]
     hits = [agreed for same, agreed in agrees if same]
@@ -321,7 +321,7 @@ def test_newer_pairs_keep_their_floor(name: str, floor: float) -> None:
 OPPOSITES = [
     json.loads(line)
     for name in ("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps")
-    for line in (Path(__file__).resolve().parents[2] / "pairs" / f"{name}.jsonl")
+    for line in (Path(__file__).resolve().parents[3] / "pairs" / f"{name}.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
 ]

@@ -1,7 +1,7 @@
 """Would a stored answer be given to this question? The one place where both keys turn.
 
-The first key is the cosine of the two questions, the second `faqs.agreement`; behind it a model may be asked
-(`faqs.verifier`). Everything that lets a stored answer out calls `would_serve`, and so do `check_pairs` and
+The first key is the cosine of the two questions, the second `agreement`; behind it a model may be asked
+(`verifier`). Everything that lets a stored answer out calls `would_serve`, and so do `check_pairs` and
 `calibrate_thresholds`: what is measured is what serves. Pure without a verifier; with one, it waits for the network and
 belongs in a thread.
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from faqs.agreement import Disagreement, compare_questions
+from faqs.second_key.agreement import compare_questions
+from faqs.second_key.disagreement import Disagreement
 
 
 class Outcome(StrEnum):

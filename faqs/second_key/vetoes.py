@@ -1,0 +1,347 @@
+"""Every reason to refuse, in two tables, in the order in which they are tried. Pure.
+
+`VETOES` compare two readings as a whole. `WORD_VETOES` judge the words that found no partner: two of them against each
+other, and then each that is still alone. Each is one small function and one reason; `kind` is the code that is stored
+and explained (`disagreement.label`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from faqs.second_key import order, relations, roles
+from faqs.second_key.comparison import Comparison, is_negated_form
+from faqs.second_key.disagreement import Disagreement
+from faqs.second_key.items import Item
+from faqs.second_key.lexicon import Kind, Lexicon, Modality
+from faqs.second_key.reading import Reading
+
+
+class Stage(Enum):
+    #: Whatever the words are; each of these speaks.
+    QUESTION = auto()
+    #: All words have partners: the first of these that speaks is enough.
+    ACTORS = auto()
+    #: The same, unless one question is the other in the passive.
+    PLACES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    name: str
+    kind: str
+    stage: Stage
+    find: Callable[[Comparison], Disagreement | None]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordVeto:
+    """Both return the kind of the clash, or nothing."""
+
+    name: str
+    why: str
+    between: Callable[[Item, Item, Lexicon], str] | None = None
+    alone: Callable[[Item, Lexicon], str] | None = None
+
+
+def disagreements_of(c: Comparison) -> Iterator[Disagreement]:
+    yield from _found(c, Stage.QUESTION)
+    yield from _unpaired_words(c)
+    if not c.is_complete:
+        return
+    first = next(_found(c, Stage.ACTORS), None)
+    if first is None and not _is_merely_in_the_passive(c):
+        first = next(_found(c, Stage.PLACES), None)
+    if first:
+        yield first
+
+
+def _found(c: Comparison, stage: Stage) -> Iterator[Disagreement]:
+    found = (veto.find(c) for veto in VETOES if veto.stage is stage)
+    return (each for each in found if each is not None)
+
+
+def _is_merely_in_the_passive(c: Comparison) -> bool:
+    return roles.is_the_same_act(c) and relations.another_choice(c) is None
+
+
+def _unpaired_words(c: Comparison) -> Iterator[Disagreement]:
+    left, right = list(c.rest_first), list(c.rest_second)
+    for veto in WORD_VETOES:
+        if veto.between is None:
+            continue
+        for one in list(left):
+            for two in list(right):
+                kind = veto.between(one, two, c.lexicon)
+                if kind and one in left and two in right:
+                    left.remove(one)
+                    right.remove(two)
+                    yield Disagreement(kind, one.text, two.text)
+    for place in range(max(len(left), len(right))):
+        sides = left[place : place + 1], right[place : place + 1]
+        kind = _kind_alone([*sides[0], *sides[1]], c.lexicon)
+        yield Disagreement(kind, *(side[0].text if side else "" for side in sides))
+
+
+def _kind_alone(items: list[Item], lexicon: Lexicon) -> str:
+    judges = (veto.alone for veto in WORD_VETOES if veto.alone)
+    kinds = (judge(item, lexicon) for judge in judges for item in items)
+    return next(filter(None, kinds))
+
+
+def _negated_permission(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    modalities = {first.modality, second.modality}
+    if first.negations and second.negations and modalities == {None, Modality.PERMISSION}:
+        return Disagreement("modality", str(first.modality or ""), str(second.modality or ""))
+    return None
+
+
+def _negation(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    words = " ".join(first.negations), " ".join(second.negations)
+    if len(first.negations) != len(second.negations):
+        return Disagreement("negation", *words)
+    if len(first.negations) == 1 and first.negated != second.negated:
+        return Disagreement(
+            "negation", f"{words[0]} {first.negated}", f"{words[1]} {second.negated}"
+        )
+    return None
+
+
+_ALIKE = (
+    {Kind.NONE, Kind.HOW},
+    {Kind.NONE, Kind.WHAT},
+    {Kind.HOW_MUCH, Kind.HOW_MANY},
+)
+
+
+def _question_kind(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    if first.further or second.further:
+        clash = _asked_kinds(first) != _asked_kinds(second)
+    else:
+        clash = first.kind is not second.kind and {first.kind, second.kind} not in _ALIKE
+    return Disagreement("question_kind", _all_kinds(first), _all_kinds(second)) if clash else None
+
+
+def _asked_kinds(reading: Reading) -> frozenset[Kind]:
+    kinds = {reading.kind, *reading.further}
+    # « Peut-on porter plainte et comment »: how to do it says that one can.
+    if kinds == {Kind.YES_NO, Kind.HOW} and reading.modality is Modality.PERMISSION:
+        kinds = {Kind.HOW}
+    return frozenset(Kind.HOW_MUCH if kind is Kind.HOW_MANY else kind for kind in kinds)
+
+
+def _all_kinds(reading: Reading) -> str:
+    return " ".join((reading.kind, *sorted(reading.further)))
+
+
+#: « Comment dois-je payer » asks what « comment puis-je payer » asks; « qui doit payer » is not « qui peut payer ».
+_MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.HOW_MANY))
+
+
+def _modality(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    if first.further or second.further or first.kind not in _MODAL_KINDS:
+        return None
+    is_same_kind = first.kind is second.kind or {first.kind, second.kind} in _ALIKE
+    modalities = {first.modality, second.modality}
+    if is_same_kind and None not in modalities and len(modalities) == 2:
+        return Disagreement("modality", str(first.modality), str(second.modality))
+    return None
+
+
+def _span(c: Comparison) -> Disagreement | None:
+    if {c.first.span, c.second.span} == {"deadline", "duration"}:
+        return Disagreement("question_kind", c.first.span, c.second.span)
+    return None
+
+
+def _tense(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    tenses = {first.tense, second.tense}
+    clash = tenses in ({"past", "present"}, {"past", "future"}) or (
+        "imperfect" in tenses and "past" not in tenses and len(tenses) > 1
+    )
+    # « Quand sera versée ma pension » is « quand est versée »; « est-il traité » is not « sera-t-il traité ».
+    soon = tenses == {"present", "future"} and first.kind is second.kind is Kind.YES_NO
+    if clash or (soon and c.lexicon.has_inversion):
+        return Disagreement("tense", first.tense, second.tense)
+    return None
+
+
+def _other_quantity(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if not one.quantity or not two.quantity:
+        return ""
+    if one.quantity.kind != two.quantity.kind:
+        return "number"
+    return "unit" if one.quantity.raw == two.quantity.raw else one.quantity.kind
+
+
+def _opposite(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if one.quantity or two.quantity:
+        return ""
+    opposed = frozenset((one.concept, two.concept)) in lexicon.opposites
+    return "polarity" if opposed or is_negated_form(one.text, two.text, lexicon) else ""
+
+
+def _other_name(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if {one.concept, two.concept} <= lexicon.temporal:
+        return "date"
+    return "name" if one.is_name and two.is_name else ""
+
+
+WORD_VETOES = (
+    WordVeto(
+        "quantity",
+        "« 12 mois » is not « 6 mois », nor « 12 jours »; a number cannot be added or left out",
+        between=_other_quantity,
+        alone=lambda item, lexicon: item.quantity.kind if item.quantity else "",
+    ),
+    WordVeto(
+        "opposite",
+        "« activer » is not « désactiver », « légal » not « illégal »",
+        between=_opposite,
+    ),
+    WordVeto(
+        "other_name", "« Lyon » is not « Paris », « lundi » not « mardi »", between=_other_name
+    ),
+    WordVeto(
+        "time",
+        "« ouvert le dimanche » is not « ouvert »",
+        alone=lambda item, lexicon: "date" if item.concept in lexicon.temporal else "",
+    ),
+    WordVeto(
+        "scope",
+        "« tous les salariés » is not « les salariés »",
+        alone=lambda item, lexicon: "scope" if item.concept in lexicon.scope else "",
+    ),
+    WordVeto(
+        "name",
+        "« la carte Navigo » is not « la carte »",
+        alone=lambda item, lexicon: "name" if item.is_name else "",
+    ),
+    WordVeto(
+        "content",
+        "a word that nothing explains may be what the question is about",
+        alone=lambda item, lexicon: "content",
+    ),
+)
+
+VETOES = (
+    Veto(
+        "negated_permission",
+        "modality",
+        Stage.QUESTION,
+        _negated_permission,
+        "« je ne peux pas payer » is not « je n'ai pas payé »",
+    ),
+    Veto(
+        "negation",
+        "negation",
+        Stage.QUESTION,
+        _negation,
+        "« sans contrat » is not « avec un contrat », « ne pas payer » not « ne pas signer »",
+    ),
+    Veto(
+        "question_kind",
+        "question_kind",
+        Stage.QUESTION,
+        _question_kind,
+        "« quand payer » is not « comment payer », nor « quand et comment payer »",
+    ),
+    Veto(
+        "modality",
+        "modality",
+        Stage.QUESTION,
+        _modality,
+        "« qui doit payer » is not « qui peut payer »",
+    ),
+    Veto(
+        "span",
+        "question_kind",
+        Stage.QUESTION,
+        _span,
+        "« combien de temps ai-je pour contester » is not « combien de temps faut-il »",
+    ),
+    Veto("tense", "tense", Stage.QUESTION, _tense, "« ouvrait » is not « ouvre »"),
+    Veto(
+        "asker_undergoes",
+        "role",
+        Stage.ACTORS,
+        roles.asker_undergoes,
+        "« quand je rembourse » is not « quand on me rembourse »",
+    ),
+    Veto(
+        "someone_else_acts",
+        "role",
+        Stage.ACTORS,
+        roles.someone_else_acts,
+        "« puis-je signer » is not « peut-elle signer »",
+    ),
+    Veto(
+        "acts_on_another",
+        "role",
+        Stage.ACTORS,
+        roles.acts_on_another,
+        "« je vous dois » is not « vous me devez »",
+    ),
+    Veto(
+        "undergoes_instead_of_acting",
+        "role",
+        Stage.PLACES,
+        roles.undergoes_instead_of_acting,
+        "« qui rembourse » is not « qui est remboursé »",
+    ),
+    Veto(
+        "another_bound",
+        "number",
+        Stage.PLACES,
+        relations.another_bound,
+        "« plus de 10 kg » is not « moins de 10 kg »",
+    ),
+    Veto(
+        "another_choice",
+        "scope",
+        Stage.PLACES,
+        relations.another_choice,
+        "« la carte et le permis » is not « la carte ou le permis »",
+    ),
+    Veto(
+        "another_relation",
+        "role",
+        Stage.PLACES,
+        relations.another_relation,
+        "« vendre à un mineur » is not « vendre un mineur »",
+    ),
+    Veto(
+        "owned_by_another",
+        "role",
+        Stage.PLACES,
+        roles.owned_by_another,
+        "« mon compte » is not « votre compte »",
+    ),
+    Veto(
+        "owner_acts",
+        "role",
+        Stage.PLACES,
+        roles.owner_acts,
+        "« mon employeur peut-il lire mes courriels » is not « puis-je lire ceux de mon employeur »",
+    ),
+    Veto(
+        "another_direction",
+        "role",
+        Stage.PLACES,
+        relations.another_direction,
+        "« un train de Lyon » is not « un train pour Lyon »",
+    ),
+    Veto(
+        "another_order",
+        "role",
+        Stage.PLACES,
+        order.another_order,
+        "« le chien mord l'homme » is not « l'homme mord le chien »",
+    ),
+)
