@@ -40,6 +40,8 @@ from knowledge.indexing.jobs import (
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.models import BuildStatus, Category, Chunk, Document, IndexBuild
 from knowledge.search import Passage, confirm_passages, search, thresholds_for
+from knowledge.vectors.base import Query
+from knowledge.vectors.generations import collection_alias
 
 logger = logging.getLogger(__name__)
 
@@ -365,12 +367,13 @@ def _tried(wanted: dict[str, Any]) -> SearchTrial:
     limit = wanted["limit"] or config.match_count
     model = embedder()
     found = search(
-        agent_slug=config.agent_slug,
-        method=config.indexing_method,
-        vector=model.embed_one(wanted["question"], purpose=Purpose.QUERY),
-        recipe=model.recipe,
+        collection_alias(config.agent_slug, config.indexing_method),
+        Query(
+            model.embed_one(wanted["question"], purpose=Purpose.QUERY),
+            model.recipe,
+            wanted["question"],
+        ),
         limit=limit,
-        question=wanted["question"],
         min_score=config.match_threshold,
     )
     confirmed = confirm_passages(found, agent_id=config.agent_id)

@@ -23,8 +23,8 @@ from knowledge.language.folding import fold_keeping_accents
 from knowledge.language.tokens import words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.payloads import Passage, is_question, passage_from_hit
-from knowledge.search import collection_alias
 from knowledge.vectors.base import Hit, Vector, vector_store
+from knowledge.vectors.generations import collection_alias
 
 logger = logging.getLogger(__name__)
 

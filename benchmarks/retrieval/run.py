@@ -39,7 +39,7 @@ from knowledge.payloads import (
     source_material_payload,
 )
 from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
-from knowledge.vectors.base import NEAREST_ALWAYS, Hit, Json, Together
+from knowledge.vectors.base import Hit, Json, Together
 from knowledge.vectors.lexical import document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
@@ -288,7 +288,6 @@ def production_search(
         question_terms(question),
         lexical_weight=weight,
         limit=CUTS[-1] * POINTS_PER_PASSAGE,
-        always=NEAREST_ALWAYS,
         together=_TOGETHER,
     )
     passages = [

@@ -30,7 +30,6 @@ from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.documents import index_documents, update_documents
-from knowledge.indexing.generations import generations, new_generation, previous_alias
 from knowledge.indexing.preview import Preview, compare_questions, recent_questions
 from knowledge.indexing.rebuild import (
     complete_generation,
@@ -53,8 +52,13 @@ from knowledge.models import (
     WebSource,
 )
 from knowledge.overlaps import find_overlaps
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import (
+    collection_alias,
+    generations,
+    new_generation,
+    previous_alias,
+)
 
 logger = logging.getLogger(__name__)
 

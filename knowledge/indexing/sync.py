@@ -17,14 +17,18 @@ from knowledge.exceptions import (
     EmbeddingUnavailableError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing.generations import current_generation, generations, previous_alias
 from knowledge.indexing.points import PlannedPoint, PointWriter
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sources import has_content, plan_chunk, plan_document
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
 from knowledge.payloads import of_documents
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import (
+    collection_alias,
+    current_generation,
+    generations,
+    previous_alias,
+)
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]

@@ -37,6 +37,7 @@ from knowledge.vectors.base import (
     Payload,
     PayloadFilter,
     Point,
+    Query,
     Together,
     Vector,
     VectorStore,
@@ -133,20 +134,18 @@ class QdrantVectorStore(VectorStore):
     def query_hybrid(
         self,
         collection: str,
-        vector: Vector,
-        question: str,
+        query: Query,
         *,
-        recipe: Recipe,
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
         together: Together | None = None,
     ) -> list[Hit]:
-        self._require_recipe(collection, self._recipe(collection), recipe)
-        asked = self._unit_rows(collection, recipe, [vector])[0]
+        self._require_recipe(collection, self._recipe(collection), query.recipe)
+        asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
         if limit <= 0:
             return []
-        terms = question_terms(question)
+        terms = question_terms(query.text)
         depth = max(limit, _HYBRID_DEPTH)
         found, rarities = self._either_way(collection, asked, terms, depth, payload_filter)
         worth = {

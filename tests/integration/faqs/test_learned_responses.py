@@ -29,9 +29,10 @@ from knowledge.indexing.documents import update_documents
 from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.payloads import is_faq_point
-from knowledge.search import SearchResult, collection_alias, confirm_passages, search
+from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import Point, vector_store
-from tests.factories import add_document, make_agent, make_deployment, make_learned
+from knowledge.vectors.generations import collection_alias
+from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index
 from tests.failing_store import failing_store
 
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
@@ -50,15 +51,7 @@ def everywhere(row: LearnedResponse, *methods: IndexingMethod) -> list[dict[str,
 
 
 def ask(agent: Agent, question: str, *, categories: tuple[str, ...] = ()) -> SearchResult:
-    model = embedder()
-    found = search(
-        agent_slug=agent.slug,
-        method=QA,
-        vector=model.embed_one(question, purpose=Purpose.QUERY),
-        recipe=model.recipe,
-        limit=5,
-        categories=categories,
-    )
+    found = search_index(agent, question, categories=categories)
     return confirm_passages(found, agent_id=agent.pk)
 
 

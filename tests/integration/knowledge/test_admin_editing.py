@@ -23,8 +23,8 @@ from knowledge.models import (
     QuestionOverlap,
     UnitsOrigin,
 )
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias
 from tests.admin_pages import (
     client_of,
     make_staff,

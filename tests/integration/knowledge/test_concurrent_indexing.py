@@ -20,8 +20,8 @@ from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
 from knowledge.reading.isolation import Reader
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias
 from tests.factories import FAQ_TEXT, make_agent
 
 QA = IndexingMethod.QA_ATOMIC

@@ -5,31 +5,18 @@ from unittest import mock
 import pytest
 from django.test import TestCase
 
-from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.base import Purpose, embedder
+from agents.models import IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import EmbeddingMismatchError
 from knowledge.indexing.documents import index_documents, store_document
 from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
 from knowledge.payloads import PointType
-from knowledge.search import SearchResult, collection_alias, confirm_passages, search
+from knowledge.search import confirm_passages
 from knowledge.vectors.base import vector_store
-from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
+from knowledge.vectors.generations import collection_alias
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
 
 KNOWN = "Combien coûte la carte de lecteur ?"
-
-
-def find(
-    agent: Agent, question: str, method: IndexingMethod = IndexingMethod.QA_ATOMIC
-) -> SearchResult:
-    model = embedder()
-    return search(
-        agent_slug=agent.slug,
-        method=method,
-        vector=model.embed_one(question, purpose=Purpose.QUERY),
-        recipe=model.recipe,
-        limit=5,
-    )
 
 
 class IndexDocumentTests(TestCase):
@@ -37,7 +24,7 @@ class IndexDocumentTests(TestCase):
         agent = make_agent()
         document = add_document(agent)
         assert document.status == DocumentStatus.INDEXED
-        found = find(agent, KNOWN).hits[0]
+        found = search_index(agent, KNOWN).hits[0]
         assert (found.type, found.question) == (PointType.QA_PAIR, KNOWN)
         assert "12 euros" in found.content
 
@@ -46,7 +33,7 @@ class IndexDocumentTests(TestCase):
         document = add_document(agent)
         waiting = document.chunks.waiting()
         assert waiting.count() == 1
-        hits = find(agent, "Les livres empruntés sont rendus sous trois semaines").hits
+        hits = search_index(agent, "Les livres empruntés sont rendus sous trois semaines").hits
         assert hits[0].type is PointType.SOURCE_MATERIAL
         assert hits[0].chunk_id == waiting.get().pk
 
@@ -69,14 +56,14 @@ class IndexDocumentTests(TestCase):
         )
         report = index_documents(agent=agent, documents=[stored.document])
         assert report.embedded == 2  # the new chunk's question and its content
-        assert "15 euros" in find(agent, KNOWN).hits[0].content
-        assert not [hit for hit in find(agent, KNOWN).hits if "12 euros" in hit.content]
+        assert "15 euros" in search_index(agent, KNOWN).hits[0].content
+        assert not [hit for hit in search_index(agent, KNOWN).hits if "12 euros" in hit.content]
 
     def test_every_method_in_use_has_its_own_index(self) -> None:
         agent = make_agent()
         make_deployment(agent, config_overlay={"indexing_method": "legacy"})
         add_document(agent)
-        legacy = find(agent, KNOWN, IndexingMethod.LEGACY)
+        legacy = search_index(agent, KNOWN, method=IndexingMethod.LEGACY)
         assert {hit.type for hit in legacy.hits} == {PointType.LEGACY}
         assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
 
@@ -96,7 +83,7 @@ class IndexDocumentTests(TestCase):
     def test_deleted_chunk_is_not_confirmed(self) -> None:
         agent = make_agent()
         add_document(agent)
-        found = find(agent, KNOWN)
+        found = search_index(agent, KNOWN)
         chunk_id = found.hits[0].chunk_id
         assert chunk_id is not None
         Chunk.objects.filter(pk=chunk_id).delete()

@@ -19,7 +19,6 @@ from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import jobs, preview, sync
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.generations import generations
 from knowledge.indexing.jobs import (
     BuildCancelledError,
     approve_build,
@@ -45,8 +44,8 @@ from knowledge.models import (
     DocumentStatus,
     IndexBuild,
 )
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias, generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 

@@ -16,12 +16,11 @@ from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.indexing import sources
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.generations import current_generation
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias, current_generation
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
 
 LEGACY = IndexingMethod.LEGACY

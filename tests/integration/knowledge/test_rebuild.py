@@ -12,14 +12,13 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import sources
-from knowledge.indexing.generations import generations
 from knowledge.indexing.jobs import create_rebuild, reap_builds, run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.indexing.sources import register_point_source
 from knowledge.models import BuildStatus, Chunk, IndexBuild
-from knowledge.search import collection_alias
 from knowledge.vectors.base import Json, vector_store
+from knowledge.vectors.generations import collection_alias, generations
 from tests.factories import add_document, make_agent
 
 QA = IndexingMethod.QA_ATOMIC

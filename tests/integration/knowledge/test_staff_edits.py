@@ -5,12 +5,12 @@ from django.test import TestCase
 from agents.models import IndexingMethod
 from knowledge.chunking import KnowledgeUnit
 from knowledge.editing import edit_chunk, resolve_conflict, units_of
-from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.documents import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
-from knowledge.search import SearchResult, collection_alias, confirm_passages, search
+from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import vector_store
-from tests.factories import FAQ_TEXT, add_document, make_agent
+from knowledge.vectors.generations import collection_alias
+from tests.factories import FAQ_TEXT, add_document, make_agent, search_index
 
 RULES = "Les livres empruntés sont rendus sous trois semaines."
 
@@ -37,15 +37,7 @@ class StaffEditTests(TestCase):
         return self.chunk
 
     def find(self, question: str) -> SearchResult:
-        vector = embedder().embed_one(question, purpose=Purpose.QUERY)
-        found = search(
-            agent_slug=self.agent.slug,
-            method=IndexingMethod.QA_ATOMIC,
-            vector=vector,
-            recipe=embedder().recipe,
-            limit=5,
-        )
-        return confirm_passages(found, agent_id=self.agent.pk)
+        return confirm_passages(search_index(self.agent, question), agent_id=self.agent.pk)
 
     def test_edit_is_kept_when_the_document_is_read_again(self) -> None:
         self.edit(self.chunk.content.replace("trois", "quatre"))

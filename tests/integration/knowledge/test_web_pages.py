@@ -15,8 +15,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.base import Purpose, embedder
+from agents.models import Agent
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.fetching.pages import Fetched, fetch_page
 from knowledge.indexing import jobs
@@ -39,14 +38,14 @@ from knowledge.models import (
     WebPage,
     WebSource,
 )
-from knowledge.search import confirm_passages, search
+from knowledge.search import confirm_passages
 from tests.admin_pages import (
     client_of,
     make_staff,
     queries_with_one_and_ten_rows,
     superuser_client,
 )
-from tests.factories import make_agent
+from tests.factories import make_agent, search_index
 from tests.servers.web_site import Answer, Site, web_site
 
 PAGE = """<html lang="fr"><head><title>{title}</title></head><body><nav>Accueil Contact</nav><main>
@@ -79,16 +78,7 @@ def refresh(source: WebSource) -> IndexBuild:
 
 
 def found(agent: Agent, question: str) -> list[Any]:
-    model = embedder()
-    result = search(
-        agent_slug=agent.slug,
-        method=IndexingMethod.QA_ATOMIC,
-        vector=model.embed_one(question, purpose=Purpose.QUERY),
-        recipe=model.recipe,
-        limit=5,
-        question=question,
-    )
-    return confirm_passages(result, agent_id=agent.pk).passages(5)
+    return confirm_passages(search_index(agent, question), agent_id=agent.pk).passages(5)
 
 
 class PageTests(TestCase):

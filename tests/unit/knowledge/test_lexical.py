@@ -179,7 +179,6 @@ def test_filter_holds_for_words_as_for_vectors() -> None:
         lexical_weight=1,
         limit=5,
         payload_filter=PayloadFilter(all_of=(Condition("kind", "b"),)),
-        always=4,
     )
     assert [key for key, _, _ in found] == [2]
 

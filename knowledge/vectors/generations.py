@@ -14,10 +14,14 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import CollectionMissingError
 from knowledge.models import DocumentStatus
-from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore
 
 _STAMP = re.compile(r"_\d{8}T\d{12}$")
+
+
+def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
+    """The name that readers use; it points at the current generation."""
+    return f"agent_{agent_slug}_{method.value}"
 
 
 def new_generation(agent: Agent, method: IndexingMethod) -> str:
