@@ -163,7 +163,7 @@ class AddDocumentsTest(TestCase):
 
     def test_a_full_disk_is_told_by_file(self) -> None:
         error = OSError(28, "No space left on device")
-        with mock.patch("knowledge.admin_views.store_document", side_effect=error):
+        with mock.patch("knowledge.admin.uploads.store_document", side_effect=error):
             text = shown_messages(self.send(uploaded("a.md")))
         assert "a.md n’a pas été ajouté : No space left on device." in text
         assert not IndexBuild.objects.exists()
@@ -407,7 +407,7 @@ class IndexPagesTest(TestCase):
         address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         assert self.client.get(address).status_code == 200
         with mock.patch(
-            "knowledge.admin_views.rollback_agent_index", side_effect=CollectionMissingError()
+            "knowledge.admin.build_decisions.rollback_agent_index", side_effect=CollectionMissingError()
         ):
             text = shown_messages(self.client.post(address, follow=True))
         assert "il n’y a pas de génération précédente" in text
