@@ -19,14 +19,14 @@ from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
-from knowledge.indexing.jobs import (
+from knowledge.indexing.jobs.decisions import (
     approve_build,
     cancel_build,
     discard_build,
     drop_leftover,
-    enqueue_rebuild,
     retry_build,
 )
+from knowledge.indexing.jobs.queue import enqueue_rebuild
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.models import BuildStatus, Document, IndexBuild
 

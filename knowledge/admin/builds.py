@@ -40,7 +40,7 @@ from knowledge.admin.build_texts import (
     state_hint,
 )
 from knowledge.exceptions import KnowledgeError
-from knowledge.indexing.jobs import leftover_points
+from knowledge.indexing.jobs.decisions import leftover_points
 from knowledge.models import BuildStatus, IndexBuild
 
 #: How often the page of an indexation that is not over asks again.

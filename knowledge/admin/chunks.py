@@ -31,7 +31,7 @@ from agents.models import Agent
 from knowledge.admin.chunk_form import ChunkForm
 from knowledge.admin.search_trial import try_search
 from knowledge.editing import document_text, edit_chunk, resolve_conflict
-from knowledge.indexing.jobs import enqueue_documents, enqueue_sync
+from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_sync
 from knowledge.models import Chunk, UnitsOrigin
 
 _ORIGIN_TONES: dict[str, Tone] = {

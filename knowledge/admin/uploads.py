@@ -21,7 +21,7 @@ from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent
 from knowledge.indexing.documents import store_document
-from knowledge.indexing.jobs import enqueue_documents
+from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.models import Category, Document, IndexBuild
 
 

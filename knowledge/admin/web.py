@@ -27,7 +27,7 @@ from agents.admin_base import (
 from knowledge.admin.builds import progress_link
 from knowledge.exceptions import PageRefusedError
 from knowledge.fetching.addresses import looks_like_sitemap, normal_address
-from knowledge.indexing.jobs import enqueue_refresh
+from knowledge.indexing.jobs.queue import enqueue_refresh
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import Document, PageState, SourceKind, WebSource
 

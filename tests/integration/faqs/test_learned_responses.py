@@ -26,7 +26,9 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.documents import update_documents
-from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.payloads import is_faq_point
 from knowledge.search import SearchResult, confirm_passages

@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError
-from knowledge.indexing.jobs import run_build
+from knowledge.indexing.jobs.run import run_build
 from knowledge.models import (
     BuildKind,
     BuildStatus,
@@ -407,7 +407,8 @@ class IndexPagesTest(TestCase):
         address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         assert self.client.get(address).status_code == 200
         with mock.patch(
-            "knowledge.admin.build_decisions.rollback_agent_index", side_effect=CollectionMissingError()
+            "knowledge.admin.build_decisions.rollback_agent_index",
+            side_effect=CollectionMissingError(),
         ):
             text = shown_messages(self.client.post(address, follow=True))
         assert "il n’y a pas de génération précédente" in text

@@ -13,7 +13,7 @@ from agents.models import Agent, Deployment, IndexingMethod
 from knowledge import search as search_module
 from knowledge.calibration import threshold_profile
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import run_build
+from knowledge.indexing.jobs.run import run_build
 from knowledge.models import (
     BuildKind,
     BuildStatus,

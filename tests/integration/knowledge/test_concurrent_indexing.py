@@ -13,9 +13,11 @@ from django.test import TestCase, TransactionTestCase
 
 from agents.models import IndexingMethod
 from knowledge.exceptions import KnowledgeError
-from knowledge.indexing import chunks, jobs, sync
+from knowledge.indexing import chunks, sync
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import create_rebuild, enqueue_documents, run_build
+from knowledge.indexing.jobs import run
+from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
@@ -167,7 +169,7 @@ class OvertakenTests(TestCase):
     def test_unexpected_error_ends_the_build_and_is_kept(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)
         with (
-            mock.patch.object(jobs, "fill_generation", side_effect=ZeroDivisionError("x")),
+            mock.patch.object(run, "fill_generation", side_effect=ZeroDivisionError("x")),
             self.assertLogs("knowledge.indexing.jobs", "ERROR"),
             pytest.raises(KnowledgeError, match="ZeroDivisionError"),
         ):

@@ -18,13 +18,9 @@ from knowledge.exceptions import (
     VectorStoreUnavailableError,
 )
 from knowledge.indexing import rebuild, sources
-from knowledge.indexing.jobs import (
-    create_rebuild,
-    drop_leftover,
-    leftover_points,
-    retry_build,
-    run_build,
-)
+from knowledge.indexing.jobs.decisions import drop_leftover, leftover_points, retry_build
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents

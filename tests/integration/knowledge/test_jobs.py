@@ -17,21 +17,19 @@ from django.utils import timezone
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
-from knowledge.indexing import jobs, preview, sync
+from knowledge.indexing import preview, sync
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import (
-    BuildCancelledError,
+from knowledge.indexing.jobs import lease, queue
+from knowledge.indexing.jobs.decisions import (
     approve_build,
     cancel_build,
-    create_rebuild,
     discard_build,
-    enqueue_documents,
-    enqueue_sync,
-    reap_builds,
-    reconcile_agent,
     retry_build,
-    run_build,
 )
+from knowledge.indexing.jobs.lease import BuildCancelledError, reap_builds
+from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.models import (
@@ -142,7 +140,7 @@ class FailureTests(TestCase):
             build = self.run_with_retries()
         past = timezone.now() - timedelta(minutes=5)
         IndexBuild.objects.filter(pk=build.pk).update(created_at=past)
-        with mock.patch.object(jobs, "nudge") as nudge:
+        with mock.patch.object(lease, "nudge") as nudge:
             reap_builds()
         nudge.assert_not_called()
 
@@ -390,7 +388,7 @@ class FollowingRowsTests(TestCase):
         assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
 
     def test_rolled_back_edit_enqueues_nothing(self) -> None:
-        with self.captureOnCommitCallbacks(execute=True), mock.patch.object(jobs, "nudge"):
+        with self.captureOnCommitCallbacks(execute=True), mock.patch.object(queue, "nudge"):
             try:
                 with transaction.atomic():
                     self.chunk.save()

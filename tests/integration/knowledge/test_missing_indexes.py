@@ -16,7 +16,9 @@ from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.indexing import sources
 from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
+from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store

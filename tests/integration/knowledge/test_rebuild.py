@@ -12,7 +12,9 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import sources
-from knowledge.indexing.jobs import create_rebuild, reap_builds, run_build
+from knowledge.indexing.jobs.lease import reap_builds
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.indexing.sources import register_point_source
@@ -116,7 +118,7 @@ class ReaperTests(TestCase):
         IndexBuild.objects.filter(pk=build.pk).update(
             status=BuildStatus.RUNNING, lease_expires_at=past, created_at=past, attempts=1
         )
-        with mock.patch("knowledge.indexing.jobs.nudge") as nudge:
+        with mock.patch("knowledge.indexing.jobs.lease.nudge") as nudge:
             assert reap_builds() == 1
         build.refresh_from_db()
         assert build.status == BuildStatus.QUEUED

@@ -18,15 +18,11 @@ from agents.admin_base import admin_url
 from agents.models import Agent
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.fetching.pages import Fetched, fetch_page
-from knowledge.indexing import jobs
-from knowledge.indexing.jobs import (
-    create_refresh,
-    enqueue_due_refreshes,
-    enqueue_refresh,
-    reap_builds,
-    reschedule_sources,
-    run_build,
-)
+from knowledge.indexing.jobs import queue
+from knowledge.indexing.jobs.lease import reap_builds
+from knowledge.indexing.jobs.queue import create_refresh, enqueue_refresh
+from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes, reschedule_sources
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.refresh import add_source
 from knowledge.models import (
     BuildStatus,
@@ -442,7 +438,7 @@ class ScheduleTests(TestCase):
         self.source = add_source(agent=self.agent, address="http://example.org/a")
 
     def test_two_workers_queue_one_refresh(self) -> None:
-        with mock.patch.object(jobs, "nudge"):
+        with mock.patch.object(queue, "nudge"):
             assert enqueue_due_refreshes() == 1
             assert enqueue_due_refreshes() == 0
             assert enqueue_refresh(self.source) == enqueue_refresh(self.source)
@@ -516,7 +512,7 @@ class AdminTests(TestCase):
         return self.client.post(admin_url(WebSource, "add"), fields)
 
     def test_address_that_staff_add_is_normalised_known_and_queued(self) -> None:
-        with mock.patch.object(jobs, "nudge"):
+        with mock.patch.object(queue, "nudge"):
             assert self.add("HTTPS://Example.org/sitemap.xml").status_code == 302
         source = WebSource.objects.get()
         assert (source.url, source.kind) == ("https://example.org/sitemap.xml", "sitemap")
@@ -568,7 +564,7 @@ class AdminTests(TestCase):
     def test_reading_again_is_one_action_and_needs_the_right_to_change(self) -> None:
         source = add_source(agent=self.agent, address="http://example.org/a")
         fields = {"action": "read_again", "_selected_action": [source.pk]}
-        with mock.patch.object(jobs, "nudge"):
+        with mock.patch.object(queue, "nudge"):
             self.client.post(admin_url(WebSource, "changelist"), fields)
         assert source.builds.count() == 1
         assert client_of(make_staff()).get(admin_url(WebSource, "changelist")).status_code == 403
