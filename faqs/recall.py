@@ -54,7 +54,7 @@ from faqs.models import (
     standing_condition,
 )
 from faqs.serving import Serving, would_serve
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.language.folding import fold
 from knowledge.language.tokens import words

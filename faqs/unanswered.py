@@ -35,7 +35,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import SearchResult, Thresholds, confirm_passages, search
 from knowledge.vectors.base import Query

@@ -21,12 +21,12 @@ from django.db.models import QuerySet
 from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.payloads import Passage as Passage
-from knowledge.payloads import PointType as PointType
-from knowledge.payloads import passage_from_hit, searched_filter
 from knowledge.vectors.base import Query, Together, vector_store
+from knowledge.vectors.payloads import Passage as Passage
+from knowledge.vectors.payloads import PointType as PointType
+from knowledge.vectors.payloads import passage_from_hit, searched_filter
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4

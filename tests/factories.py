@@ -24,7 +24,7 @@ from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
 from knowledge.search import SearchResult, search
 from knowledge.vectors.base import Query

@@ -27,20 +27,20 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from knowledge.calibration import threshold_profile
-from knowledge.chunking import chunk_document
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.parsing.registry import parse_document
-from knowledge.payloads import (
+from knowledge.reading.chunking import chunk_document
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
+from knowledge.vectors.base import Hit, Json, Together
+from knowledge.vectors.lexical import document_terms, question_terms
+from knowledge.vectors.payloads import (
     ChunkFacts,
     embedded_text,
     passage_from_hit,
     qa_pair_payload,
     source_material_payload,
 )
-from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
-from knowledge.vectors.base import Hit, Json, Together
-from knowledge.vectors.lexical import document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
 MODELS = {

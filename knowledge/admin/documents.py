@@ -29,8 +29,8 @@ from agents.admin_base import (
 )
 from knowledge.admin.builds import progress_link
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
-from knowledge.indexing.documents import store_document
 from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.path import store_document
 from knowledge.models import (
     Category,
     Chunk,

@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin
 from agents.inheritance import ModelProfile, register_profile_source
-from knowledge.calibrated import load_calibrations
-from knowledge.calibration import Rate, threshold_profile
+from knowledge.calibration.profiles import Rate, threshold_profile
+from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, ThresholdCalibration
 

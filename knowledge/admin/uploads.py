@@ -20,8 +20,8 @@ from unfold.widgets import INPUT_CLASSES, UnfoldAdminSelectWidget
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent
-from knowledge.indexing.documents import store_document
 from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.path import store_document
 from knowledge.models import Category, Document, IndexBuild
 
 

@@ -28,10 +28,10 @@ from knowledge.indexing.rebuild import (
     fill_generation,
 )
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.payloads import Passage
 from knowledge.search import confirm_passages, search
 from knowledge.vectors.base import Query
 from knowledge.vectors.generations import collection_alias, new_generation
+from knowledge.vectors.payloads import Passage
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]

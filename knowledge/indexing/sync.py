@@ -17,11 +17,15 @@ from knowledge.exceptions import (
     EmbeddingUnavailableError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.points import (
+    PlannedPoint,
+    PointWriter,
+    has_content,
+    plan_chunk,
+    plan_document,
+)
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import has_content, plan_chunk, plan_document
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
-from knowledge.payloads import of_documents
 from knowledge.vectors.base import vector_store
 from knowledge.vectors.generations import (
     collection_alias,
@@ -29,6 +33,7 @@ from knowledge.vectors.generations import (
     generations,
     previous_alias,
 )
+from knowledge.vectors.payloads import of_documents
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]

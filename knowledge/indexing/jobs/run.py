@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
-from knowledge.indexing.documents import index_documents, update_documents
 from knowledge.indexing.jobs.lease import heartbeat, progress_on_row
 from knowledge.indexing.jobs.queue import (
     create_rebuild,
@@ -23,6 +22,7 @@ from knowledge.indexing.jobs.queue import (
     enqueue_missing_indexes,
     enqueue_sync,
 )
+from knowledge.indexing.path import index_documents, update_documents
 from knowledge.indexing.preview import Preview, compare_questions, recent_questions
 from knowledge.indexing.rebuild import (
     complete_generation,

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from agents.models import Agent
 from knowledge.exceptions import PageRefusedError, UnreadableDocumentError
 from knowledge.fetching.addresses import is_address
-from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (

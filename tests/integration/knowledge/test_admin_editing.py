@@ -11,9 +11,9 @@ from django.urls import reverse
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, IndexingMethod
 from knowledge import search as search_module
-from knowledge.calibration import threshold_profile
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import (
     BuildKind,
     BuildStatus,

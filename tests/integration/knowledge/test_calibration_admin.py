@@ -6,7 +6,7 @@ from django.test import TestCase
 
 from agents.admin_base import admin_url
 from agents.models import Agent
-from knowledge.calibrated import forget_calibrations
+from knowledge.calibration.stored import forget_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, ThresholdCalibration
 from tests.admin_pages import (

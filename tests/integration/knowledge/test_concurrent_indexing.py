@@ -14,10 +14,10 @@ from django.test import TestCase, TransactionTestCase
 from agents.models import IndexingMethod
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing import chunks, sync
-from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.jobs import run
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
 from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
@@ -82,7 +82,7 @@ class TwoWorkersTests(TransactionTestCase):
             time.sleep(0.2)
             return ContentFile(data)
 
-        with mock.patch("knowledge.indexing.documents.ContentFile", slow):
+        with mock.patch("knowledge.indexing.path.ContentFile", slow):
             raised = in_threads(
                 lambda: store_document(agent=self.agent, name="f.md", data=FAQ_TEXT.encode())
             )

@@ -8,12 +8,12 @@ from django.test import TestCase
 from agents.models import IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import EmbeddingMismatchError
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
-from knowledge.payloads import PointType
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import vector_store
 from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.payloads import PointType
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
 
 KNOWN = "Combien coûte la carte de lecteur ?"

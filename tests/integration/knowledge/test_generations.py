@@ -17,7 +17,7 @@ from knowledge.exceptions import (
     EmbeddingMismatchError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing import rebuild, sources
+from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs.decisions import drop_leftover, leftover_points, retry_build
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
@@ -201,7 +201,7 @@ class WrittenMeanwhileTests(TestCase):
 
     def test_document_indexed_while_the_new_generation_catches_up_is_kept(self) -> None:
         live = self.store.resolve_alias(self.alias)
-        real = sources.plan_agent
+        real = points.plan_agent
 
         def plan(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
             late = agent.documents.filter(name="late.md")
@@ -222,7 +222,7 @@ class WrittenMeanwhileTests(TestCase):
             payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", **text}
             yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
-        with mock.patch.object(sources, "_sources", [faq]):
+        with mock.patch.object(points, "_sources", [faq]):
             self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
         stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
         assert stored.payload["display_text"] == "Après."

@@ -9,7 +9,7 @@ from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing import preview
 from knowledge.indexing.jobs.queue import create_rebuild

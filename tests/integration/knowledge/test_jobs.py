@@ -18,7 +18,6 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import preview, sync
-from knowledge.indexing.documents import index_documents, store_document
 from knowledge.indexing.jobs import lease, queue
 from knowledge.indexing.jobs.decisions import (
     approve_build,
@@ -30,6 +29,7 @@ from knowledge.indexing.jobs.lease import BuildCancelledError, reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.models import (

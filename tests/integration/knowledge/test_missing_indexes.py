@@ -14,11 +14,11 @@ from django.test import TestCase
 from agents.models import Agent, Deployment, IndexingMethod
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.indexing import sources
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing import points
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PlannedPoint
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store
@@ -92,7 +92,7 @@ class MissingIndexTests(TestCase):
                     payload={"type": "qa_pair", "question": "Bonjour ?", "display_text": "Oui."},
                 )
 
-        with mock.patch.object(sources, "_sources", [faq]):
+        with mock.patch.object(points, "_sources", [faq]):
             stored = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.encode())
             index_documents(agent=agent, documents=[stored.document])
             (build,) = reconcile_agent(agent.pk)

@@ -15,8 +15,8 @@ from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent
 from faqs import tasks
 from knowledge import overlaps
-from knowledge.indexing import documents as documents_module
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing import path
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.report import IndexReport
 from knowledge.models import Chunk, Document, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.overlaps import find_overlaps
@@ -44,7 +44,7 @@ class PipelineTests(TestCase):
     def index(self, model: Any, *, count: int = 1) -> IndexReport:
         text = prose(count).encode()
         document = store_document(agent=self.agent, name="p.md", data=text).document
-        with mock.patch.object(documents_module, "language_model", return_value=model):
+        with mock.patch.object(path, "language_model", return_value=model):
             return index_documents(agent=self.agent, documents=[document])
 
     def chunk(self) -> Chunk:
@@ -83,7 +83,7 @@ class PipelineTests(TestCase):
         )
         document = store_document(agent=self.agent, name="p.md", data=changed.encode()).document
         model = ScriptedLLM([reply(GOOD)])
-        with mock.patch.object(documents_module, "language_model", return_value=model):
+        with mock.patch.object(path, "language_model", return_value=model):
             report = index_documents(agent=self.agent, documents=[document])
         model.assert_exhausted()
         assert report.model_calls == 1
@@ -122,8 +122,8 @@ class PipelineTests(TestCase):
 
 
 def _edited(edit: Any) -> Any:
-    from knowledge.chunking import KnowledgeUnit
     from knowledge.qa_generation import GeneratedUnits
+    from knowledge.reading.chunking import KnowledgeUnit
 
     thread = threading.Thread(target=lambda: None)
     thread.start()

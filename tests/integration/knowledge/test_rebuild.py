@@ -11,13 +11,12 @@ from django.utils import timezone
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
-from knowledge.indexing import sources
+from knowledge.indexing import points
 from knowledge.indexing.jobs.lease import reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.points import PlannedPoint
+from knowledge.indexing.points import PlannedPoint, register_point_source
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
-from knowledge.indexing.sources import register_point_source
 from knowledge.models import BuildStatus, Chunk, IndexBuild
 from knowledge.vectors.base import Json, vector_store
 from knowledge.vectors.generations import collection_alias, generations
@@ -60,7 +59,7 @@ class RebuildTests(TestCase):
         assert build.report["points"] == self.store.count(self.alias) == 5
 
     def test_points_of_registered_sources_come_along(self) -> None:
-        with mock.patch.object(sources, "_sources", []):
+        with mock.patch.object(points, "_sources", []):
             register_point_source(faq_source)
             register_point_source(faq_source)
             self.rebuild()

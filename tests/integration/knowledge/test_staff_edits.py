@@ -3,10 +3,10 @@
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge.chunking import KnowledgeUnit
 from knowledge.editing import edit_chunk, resolve_conflict, units_of
-from knowledge.indexing.documents import index_documents, store_document, update_documents
+from knowledge.indexing.path import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
+from knowledge.reading.chunking import KnowledgeUnit
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import vector_store
 from knowledge.vectors.generations import collection_alias

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faqs.agreement import compare_questions
-from knowledge.calibration import (
+from knowledge.calibration.profiles import (
     Calibrated,
     Rate,
     known_models,

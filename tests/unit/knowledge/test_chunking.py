@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, chunk_document
 from knowledge.models import SourceType
 from knowledge.parsing.base import Block, ParsedDocument
 from knowledge.parsing.registry import parse_document
+from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, chunk_document
 
 SENTENCES = [f"La phrase numéro {n} dit quelque chose de précis sur le congé." for n in range(60)]
 

@@ -2,7 +2,8 @@
 
 from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
-from knowledge.payloads import (
+from knowledge.vectors.base import Condition, Hit
+from knowledge.vectors.payloads import (
     ChunkFacts,
     PointType,
     category_filter,
@@ -15,7 +16,6 @@ from knowledge.payloads import (
     same_payload,
     source_material_payload,
 )
-from knowledge.vectors.base import Condition, Hit
 
 FACTS = ChunkFacts(
     agent_id=1,

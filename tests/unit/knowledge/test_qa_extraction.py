@@ -5,7 +5,7 @@ from pytest_django.fixtures import Settings
 
 from knowledge.parsing.base import Block
 from knowledge.parsing.registry import parse_document
-from knowledge.qa_extraction import extract_questions
+from knowledge.reading.qa_extraction import extract_questions
 
 
 def found(text: str, filename: str = "faq.md") -> list[tuple[str, str]]:

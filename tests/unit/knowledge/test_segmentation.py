@@ -5,10 +5,9 @@ from itertools import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.chunking import chunk_document
 from knowledge.models import SourceType
 from knowledge.parsing.base import Block, ParsedDocument
-from knowledge.segmentation import Item, segments
+from knowledge.reading.chunking import Item, chunk_document, segments
 
 AIM = 1_000
 _text = st.text("abcdefghij ", min_size=20, max_size=400)

@@ -1,4 +1,4 @@
-"""The stored calibrations: read now and then into `knowledge.calibration`, written by `calibrate_thresholds`.
+"""The stored calibrations: read now and then into `knowledge.calibration.profiles`, written by `calibrate_thresholds`.
 
 A turn calls `load_calibrations` in its database step and pays one query a minute, not one a turn; a change made by
 another process is seen within `CALIBRATION_CACHE_SECONDS`, one made here at once.
@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
-from knowledge.calibration import Calibrated, Rate, use_calibrations
+from knowledge.calibration.profiles import Calibrated, Rate, use_calibrations
 from knowledge.models import ThresholdCalibration
 
 

@@ -2,7 +2,7 @@
 
 A cosine of one model says nothing about another's. `threshold_profile` returns None for an unknown model: direct and
 cached answers then stay off until the model is calibrated (`calibrate_thresholds`; the rows are read by
-`knowledge.calibrated`). Figures are typed in from `benchmarks/thresholds`, whose
+`knowledge.calibration.stored`). Figures are typed in from `benchmarks/thresholds`, whose
 README has the command that repeats them; a figure that was not measured is None, never a guess.
 """
 
@@ -166,7 +166,7 @@ _calibrated: dict[tuple[str, str], Calibrated] = {}
 
 
 def use_calibrations(calibrations: Iterable[Calibrated]) -> None:
-    """Replace what this process knows of stored calibrations (`knowledge.calibrated` reads them)."""
+    """Replace what this process knows of stored calibrations (`knowledge.calibration.stored` reads them)."""
     _calibrated.clear()
     _calibrated.update({(each.model, each.index): each for each in calibrations})
 
