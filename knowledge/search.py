@@ -23,10 +23,10 @@ from agents.models import Agent, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.vectors.base import Query, Together, vector_store
+from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
-from knowledge.vectors.payloads import passage_from_hit, searched_filter
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4
@@ -166,7 +166,7 @@ def search(
                 lexical_weight=weight,
                 limit=points,
                 payload_filter=kept,
-                together=Together("chunk_id", "type"),
+                together=OF_ONE_CHUNK,
             )
             if min_score is None or hit.score >= min_score
         ]

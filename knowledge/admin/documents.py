@@ -30,7 +30,7 @@ from agents.admin_base import (
 from knowledge.admin.builds import progress_link
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents
-from knowledge.indexing.path import store_document
+from knowledge.indexing.path import receive_file
 from knowledge.models import (
     Category,
     Chunk,
@@ -197,7 +197,13 @@ class DocumentAdmin(StaffAdmin):
         if "enabled" in form.changed_data:
             self.message_user(request, _("L’index suit dans quelques instants."))
         if file is not None:
-            store_document(agent=obj.agent, name=obj.name, data=file.read(), category=obj.category)
+            receive_file(
+                agent=obj.agent,
+                name=obj.name,
+                size=file.size,
+                read=file.read,
+                category=obj.category,
+            )
         if file is not None or "category" in form.changed_data:
             build = enqueue_documents(agent=obj.agent, document_ids=[obj.pk])
             self.message_user(

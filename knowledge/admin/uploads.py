@@ -21,7 +21,7 @@ from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent
 from knowledge.indexing.jobs.queue import enqueue_documents
-from knowledge.indexing.path import store_document
+from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Document, IndexBuild
 
 
@@ -144,7 +144,9 @@ def _store_upload(
 ) -> None:
     existed = Document.objects.filter(agent=agent, name=name).exists()
     try:
-        stored = store_document(agent=agent, name=name, data=file.read(), category=category)
+        stored = receive_file(
+            agent=agent, name=name, size=file.size or 0, read=file.read, category=category
+        )
     except ApplicationError as error:
         outcome.refused.append((name, str(error.public_message)))
     except OSError as error:

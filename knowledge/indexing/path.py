@@ -1,11 +1,20 @@
-"""A file to indexed points: store it, cut it into chunks, complete the questions, write the points.
+"""The path of a document: what happens from a file that was given to its points in the index, top to bottom.
+
+1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
+   The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
+2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on here.
+3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
+   the document's rows become what it says now (`chunks`);
+   a model writes questions for chunks that have none, where the agent wants that (`units`);
+   the rows become points, and only what changed is embedded and written (`sync`, `points`);
+   the report counts what came out.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
 written, stays as a failed document with the reason; the rest of its batch is done.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +31,7 @@ from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import refuse, write_documents
 from knowledge.indexing.units import complete_units
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
+from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
 
 
@@ -29,6 +39,19 @@ from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
 class StoredDocument:
     document: Document
     changed: bool
+
+
+def receive_file(
+    *,
+    agent: Agent,
+    name: str,
+    size: int,
+    read: Callable[[], bytes],
+    category: Category | None = None,
+) -> StoredDocument:
+    """Keep a file that was given; raises `UnreadableDocumentError` for one that is too big, before its bytes are read."""
+    check_size(size, filename=name)
+    return store_document(agent=agent, name=name, data=read(), category=category)
 
 
 def store_document(
@@ -74,33 +97,13 @@ def index_documents(
 ) -> IndexReport:
     """Read, cut, complete and index `documents` in every method in use; a document that fails stops no other."""
     report = report or IndexReport()
-    readable = _read_all(documents, report, on_progress)
-    model = language_model() if agent_setting(agent, "generate_questions") else None
-    if model is not None:
+    readable = _read_and_cut(documents, report, on_progress)
+    if agent_setting(agent, "generate_questions") and (model := language_model()) is not None:
         complete_units(model, readable, report, on_progress)
     return update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
 
 
-def update_documents(
-    *,
-    agent: Agent,
-    documents: Sequence[Document],
-    report: IndexReport | None = None,
-    on_progress: OnProgress = no_progress,
-) -> IndexReport:
-    """Bring the points of `documents` up to date with their rows; nothing is read again and no model is asked."""
-    report = report or IndexReport()
-    written = write_documents(
-        agent=agent, documents=documents, report=report, on_progress=on_progress
-    )
-    report.documents += len(written)
-    for document in written:
-        report.chunks += document.chunks.count()
-        report.waiting += document.chunks.waiting().count()
-    return report
-
-
-def _read_all(
+def _read_and_cut(
     documents: Sequence[Document], report: IndexReport, on_progress: OnProgress
 ) -> list[Document]:
     readable = []
@@ -153,3 +156,22 @@ def _update_document(document: Document, read: ReadDocument) -> None:
     document.language = read.language
     if (document.title, document.source_type, document.language) != before:
         document.save(update_fields=["title", "source_type", "language"])
+
+
+def update_documents(
+    *,
+    agent: Agent,
+    documents: Sequence[Document],
+    report: IndexReport | None = None,
+    on_progress: OnProgress = no_progress,
+) -> IndexReport:
+    """Bring the points of `documents` up to date with their rows; nothing is read again and no model is asked."""
+    report = report or IndexReport()
+    written = write_documents(
+        agent=agent, documents=documents, report=report, on_progress=on_progress
+    )
+    report.documents += len(written)
+    for document in written:
+        report.chunks += document.chunks.count()
+        report.waiting += document.chunks.waiting().count()
+    return report

@@ -33,7 +33,7 @@ from knowledge.vectors.generations import (
     generations,
     previous_alias,
 )
-from knowledge.vectors.payloads import of_documents
+from knowledge.vectors.payloads import of_documents, undated
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]
@@ -122,8 +122,8 @@ def stale_documents(agent: Agent) -> list[int]:
 def fingerprint(planned: Iterable[PlannedPoint]) -> str:
     digest = hashlib.sha256()
     for point in planned:
-        payload = {**point.payload, "indexed_at": None}
-        digest.update(f"{point.id}{json.dumps(payload, sort_keys=True)}".encode())
+        said = json.dumps(undated(point.payload), sort_keys=True)
+        digest.update(f"{point.id}{said}".encode())
     return digest.hexdigest()
 
 

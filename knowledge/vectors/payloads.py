@@ -5,16 +5,35 @@ The only file that knows payload field names. They are exactly those of seed 001
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
-from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter
+from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Together
 
 #: The namespace of every point id; a point's natural key below it gives a UUIDv5, so indexing again overwrites.
 POINT_NAMESPACE = uuid.UUID("5e0a1b44-6c0b-5d0e-9d0f-7c3c1f6a2b90")
+
+
+#: The fields in which words are looked for, and how much a word of each counts.
+SEARCHED_FIELDS: Mapping[str, float] = {
+    "question": 1.0,
+    "summary": 1.0,
+    "source_doc": 1.0,
+    "document_title": 1.0,
+    "parent_context": 1.0,
+    "content": 1.0,
+    "display_text": 1.0,
+}
+#: In a point that has a question, the answer says less about what it is for than the question does.
+SEARCHED_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_text": 0.25}
+#: The fields that filters look at, of which a store may keep an index.
+FILTERED_TEXTS = ("category", "chunk_category", "type")
+FILTERED_NUMBERS = ("chunk_id", "document_id")
+#: What the points of one chunk have in common, and what tells them apart.
+OF_ONE_CHUNK = Together("chunk_id", "type")
 
 
 class PointType(StrEnum):
@@ -205,7 +224,17 @@ def embedded_text(payload: Payload) -> tuple[str, Purpose]:
 
 def same_payload(stored: Payload, planned: Payload) -> bool:
     """Whether two payloads say the same, but for when they were written."""
-    return {**stored, "indexed_at": None} == {**planned, "indexed_at": None}
+    return undated(stored) == undated(planned)
+
+
+def undated(payload: Payload) -> dict[str, Json]:
+    """What a payload says, but for when it was written."""
+    return {**payload, "indexed_at": None}
+
+
+def searched_fields(payload: Mapping[str, object]) -> Mapping[str, float]:
+    """The fields of a point in which words are looked for, with what a word of each counts."""
+    return SEARCHED_BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
 
 
 def passage_from_hit(hit: Hit) -> Passage:

@@ -43,6 +43,7 @@ from knowledge.vectors.base import (
     VectorStore,
 )
 from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
+from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
 from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
@@ -53,9 +54,6 @@ T = TypeVar("T")
 IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
 _METADATA = "repondant"
-#: Payload fields that filters use; a server looks them up in an index.
-_INDEXED_FIELDS = ("category", "chunk_category", "type")
-_INDEXED_NUMBERS = ("chunk_id", "document_id")
 _WRITE_BATCH = 256
 #: The name of the sparse vector; the dense one has none.
 _TERMS = "terms"
@@ -500,9 +498,9 @@ class QdrantVectorStore(VectorStore):
             return
         if self._url == IN_PROCESS:
             return  # there it would only warn that indexes have no effect
-        for field in _INDEXED_FIELDS:
+        for field in FILTERED_TEXTS:
             self._index(collection, field)
-        for field in _INDEXED_NUMBERS:
+        for field in FILTERED_NUMBERS:
             self._index(collection, field, integer=True)
 
     def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
