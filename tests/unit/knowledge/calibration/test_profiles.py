@@ -20,7 +20,7 @@ from knowledge.calibration.profiles import (
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 
-PAIRS = Path(__file__).resolve().parents[2] / "pairs_fr.jsonl"
+PAIRS = Path(__file__).resolve().parents[3] / "pairs_fr.jsonl"
 USE = "universal-sentence-encoder-multilingual-3"
 
 
