@@ -3,11 +3,12 @@
 Markup made here is escaped (`format_html`); its classes are those of the admin theme, or of `agents/admin.css`.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.options import get_content_type_for_model
@@ -18,7 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import formats
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -100,6 +101,23 @@ def _delete_some(
     return delete_selected(model_admin, request, queryset)
 
 
+def require(request: HttpRequest, *permissions: str) -> None:
+    """End a page here for who lacks a right to it."""
+    if not request.user.has_perms(permissions):
+        raise PermissionDenied
+
+
+def admin_page(
+    request: HttpRequest, template: str, *, model: type[Model], **context: Any
+) -> TemplateResponse:
+    """A page of the admin that is no form of one row; it stands among the pages of `model`."""
+    return TemplateResponse(
+        request,
+        template,
+        {**admin.site.each_context(request), "opts": model._meta, **context},
+    )
+
+
 def admin_url(model: type[Model] | str, page: str, *args: Any, **query: Any) -> str:
     """The address of an admin page: `admin_url(Document, "changelist", agent__id__exact=3)`.
 
@@ -157,3 +175,9 @@ def rounded(number: float, digits: int) -> str:
 def long_text(text: str) -> SafeString | str:
     """A text of many lines, as it was written."""
     return format_html('<div class="rp-text">{}</div>', text) if text else "–"
+
+
+def bullets(item: str, rows: Iterable[Sequence[Any]]) -> SafeString | str:
+    """A list with one item a row, or a dash where there is no row; `item` is the markup of one."""
+    items = format_html_join("", f"<li>{item}</li>", rows)
+    return format_html('<ul class="rp-text">{}</ul>', items) if items else "–"

@@ -57,7 +57,8 @@ def _reap() -> None:
     from faqs.indexing import reap_learned
     from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
-    from knowledge.indexing.jobs import enqueue_due_refreshes, reap_builds
+    from knowledge.indexing.jobs.lease import reap_builds
+    from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes
 
     close_old_connections()
     try:
@@ -78,7 +79,7 @@ def _reap() -> None:
 def _reconcile() -> None:
     from celery.exceptions import OperationalError
 
-    from knowledge.indexing.jobs import RECONCILE_TASK
+    from knowledge.indexing.jobs.reconciliation import RECONCILE_TASK
 
     try:
         # Several workers ask at the same time; the message of one is enough and does not outlive the next.

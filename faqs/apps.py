@@ -15,7 +15,7 @@ class FaqsConfig(AppConfig):
         from faqs import indexing, recall, signals  # noqa: F401
         from faqs.memory import signals as memory_signals  # noqa: F401
         from faqs.second_key.agreement import compare_questions
-        from knowledge.indexing.sources import register_point_source
+        from knowledge.indexing.points import register_point_source
         from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
 

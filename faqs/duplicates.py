@@ -18,9 +18,9 @@ from faqs.indexing import LEARNED_COLLECTION
 from faqs.memory.keys import normalised_question
 from faqs.models import LearnedResponse, LearnedStatus, Phrasing
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing.sources import agent_points
+from knowledge.indexing.points import agent_points
 from knowledge.language.folding import same_writing
 from knowledge.vectors.base import vector_store
 

@@ -31,14 +31,12 @@ from faqs.models import (
 )
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.exceptions import CollectionMissingError, KnowledgeError
-from knowledge.indexing.generations import current_generation
-from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.indexing.sources import plan_faq_point
 from knowledge.indexing.sync import remove_points
 from knowledge.overlaps import find_overlaps
-from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.generations import collection_alias, current_generation
 
 logger = logging.getLogger(__name__)
 

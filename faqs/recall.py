@@ -54,7 +54,7 @@ from faqs.models import (
 )
 from faqs.second_key.decision import Serving, would_serve
 from faqs.second_key.disagreement import Disagreement, explain_differences
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.language.folding import fold
 from knowledge.language.tokens import words

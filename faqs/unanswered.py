@@ -35,9 +35,11 @@ from faqs.models import (
     UnansweredReason,
 )
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import SearchResult, Thresholds, confirm_passages, search
+from knowledge.vectors.base import Query
+from knowledge.vectors.generations import collection_alias
 
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
 GROUP_BATCH = 200
@@ -308,10 +310,8 @@ def _nearest_text(group: QuestionGroup) -> str:
     model = embedder()
     try:
         found = search(
-            agent_slug=group.agent.slug,
-            method=IndexingMethod(group.agent.indexing_method),
-            vector=_vector(group.vector),
-            recipe=model.recipe,
+            collection_alias(group.agent.slug, IndexingMethod(group.agent.indexing_method)),
+            Query(_vector(group.vector), model.recipe),
             limit=1,
         )
     except ApplicationError:

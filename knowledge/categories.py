@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.payloads import Passage
+from knowledge.vectors.payloads import Passage
 
 #: Passages that vote; more of them bring in categories that merely border on the question's.
 _VOTERS = 6

@@ -9,9 +9,9 @@ a chunk is enough for its points to follow (`knowledge.signals`).
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit
 from knowledge.merging import merge_text, merge_units
 from knowledge.models import Chunk, UnitsOrigin
+from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, units_as_json, units_from_json
 
 Choice = Literal["staff", "document"]
 CHANGED, REMOVED = "changed", "removed"
@@ -122,14 +122,6 @@ def document_text(chunk: Chunk) -> str:
 
 def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
     return units_from_json(chunk.knowledge_units)
-
-
-def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
-    return [KnowledgeUnit(unit["question"], unit["answer"]) for unit in units]
-
-
-def units_as_json(units: Sequence[KnowledgeUnit]) -> list[dict[str, str]]:
-    return [{"question": unit.question, "answer": unit.answer} for unit in units]
 
 
 def draft_as_json(draft: ChunkDraft) -> dict[str, Any]:

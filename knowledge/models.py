@@ -165,8 +165,8 @@ class Document(models.Model):
 
 
 def page_address(name: str) -> str:
-    """The address in a document's name, if it is one: files are never named like that."""
-    return name if name.startswith(("http://", "https://")) else ""
+    """A name or a path that is an address of the web, else an empty string: files are never named like that."""
+    return name if name.lower().startswith(("http://", "https://")) else ""
 
 
 class PageState(models.TextChoices):

@@ -18,13 +18,13 @@ from django.db import transaction
 from django.db.models import Q
 
 from agents.models import Agent, IndexingMethod
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.language.folding import fold_keeping_accents
 from knowledge.language.tokens import words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
-from knowledge.payloads import Passage, is_question, passage_from_hit
-from knowledge.search import collection_alias
 from knowledge.vectors.base import Hit, Vector, vector_store
+from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.payloads import Passage, is_question, passage_from_hit
 
 logger = logging.getLogger(__name__)
 

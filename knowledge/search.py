@@ -19,15 +19,14 @@ from typing import Any
 from django.db.models import QuerySet
 
 from agents.effective import EffectiveConfig, agent_setting
-from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.models import Agent, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
-from knowledge.calibration import threshold_profile
-from knowledge.embeddings.base import Recipe, Vectors
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.payloads import Passage as Passage
-from knowledge.payloads import PointType as PointType
-from knowledge.payloads import passage_from_hit, searched_filter
-from knowledge.vectors.base import Together, vector_store
+from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
+from knowledge.vectors.payloads import Passage as Passage
+from knowledge.vectors.payloads import PointType as PointType
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4
@@ -103,11 +102,6 @@ class SearchResult:
         return not self.in_domain(thresholds).hits
 
 
-def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
-    """The name that readers use; it points at the current generation."""
-    return f"agent_{agent_slug}_{method.value}"
-
-
 def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
     """A level's own threshold, else the measured profile of the embedding model, else off."""
     profile = threshold_profile(model, config.agent_slug)
@@ -138,33 +132,27 @@ def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
 
 
 def search(
+    collection: str,
+    query: Query,
     *,
-    agent_slug: str,
-    method: IndexingMethod,
-    vector: Vectors,
-    recipe: Recipe,
     limit: int,
-    question: str = "",
     min_score: float | None = None,
     categories: Sequence[str] = (),
-    collection: str = "",
 ) -> SearchResult:
-    """The best points of an agent's index for a question, in one query of the vector store.
+    """The best points of a collection for a question, in one query of the vector store.
 
-    `question` is its text; without it, search is by the vector alone. `min_score` is a cosine. `collection` names a
-    generation that is not in service, to look at what it would find.
-    Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+    The collection is an agent's index (`collection_alias`), or a generation that is not in service, to look at what
+    it would find. `min_score` is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
     """
-    profile = threshold_profile(recipe.model)
-    weight = profile.lexical_weight if profile is not None and question else None
-    collection = collection or collection_alias(agent_slug, method)
+    profile = threshold_profile(query.recipe.model)
+    weight = profile.lexical_weight if profile is not None and query.text else None
     points = limit * POINTS_PER_PASSAGE
     kept = searched_filter(list(categories))
     if weight is None:
         hits = vector_store().query(
             collection,
-            vector,
-            recipe=recipe,
+            query.vector,
+            recipe=query.recipe,
             limit=points,
             payload_filter=kept,
             min_score=min_score,
@@ -174,13 +162,11 @@ def search(
             hit
             for hit in vector_store().query_hybrid(
                 collection,
-                vector,
-                question,
-                recipe=recipe,
+                query,
                 lexical_weight=weight,
                 limit=points,
                 payload_filter=kept,
-                together=Together("chunk_id", "type"),
+                together=OF_ONE_CHUNK,
             )
             if min_score is None or hit.score >= min_score
         ]

@@ -18,7 +18,7 @@ from django.dispatch import receiver
 
 from agents.models import Agent, Deployment
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing.jobs import enqueue_sync
+from knowledge.indexing.jobs.queue import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
 from knowledge.models import Category, Chunk, Document, DocumentStatus
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points

@@ -3,58 +3,53 @@
 A job's truth is its row (`knowledge.indexing.jobs`), so no task retries a build: its row says when it is tried again.
 """
 
+from functools import partial
+
 from celery import shared_task
 from django.conf import settings
 
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing import jobs, sync
+from knowledge.indexing import sync
+from knowledge.indexing.jobs import reconciliation, run
+
+#: Of tasks that only delete from the vector store: a store that is away is tried again later.
+_deletion_task = partial(
+    shared_task,
+    soft_time_limit=60,
+    time_limit=90,
+    autoretry_for=(VectorStoreUnavailableError,),
+    retry_backoff=True,
+    max_retries=8,
+)
 
 
 @shared_task(
     soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS
 )
 def run_index_build(build_id: int) -> None:
-    jobs.run_build(build_id, may_retry=True)
+    run.run_build(build_id, may_retry=True)
 
 
 @shared_task(soft_time_limit=600, time_limit=660)
 def reconcile_indexes() -> None:
-    jobs.reconcile_indexes()
+    reconciliation.reconcile_indexes()
 
 
 @shared_task(soft_time_limit=600, time_limit=660)
 def reconcile_agent(agent_id: int) -> None:
-    jobs.reconcile_agent(agent_id)
+    reconciliation.reconcile_agent(agent_id)
 
 
-@shared_task(
-    soft_time_limit=60,
-    time_limit=90,
-    autoretry_for=(VectorStoreUnavailableError,),
-    retry_backoff=True,
-    max_retries=8,
-)
+@_deletion_task()
 def remove_points(agent_slug: str, ids: list[str]) -> None:
     sync.remove_points(agent_slug=agent_slug, ids=ids)
 
 
-@shared_task(
-    soft_time_limit=60,
-    time_limit=90,
-    autoretry_for=(VectorStoreUnavailableError,),
-    retry_backoff=True,
-    max_retries=8,
-)
+@_deletion_task()
 def drop_indexes(names: list[str]) -> None:
     sync.drop_collections(names)
 
 
-@shared_task(
-    soft_time_limit=60,
-    time_limit=90,
-    autoretry_for=(VectorStoreUnavailableError,),
-    retry_backoff=True,
-    max_retries=8,
-)
+@_deletion_task()
 def drop_abandoned_indexes(agent_slug: str) -> None:
     sync.drop_abandoned_indexes(agent_slug=agent_slug)

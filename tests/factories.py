@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents.effective import EffectiveConfig, effective_config
 from agents.llm.base import RequestedCall
-from agents.models import Agent, Deployment
+from agents.models import Agent, Deployment, IndexingMethod
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from chat.thread.blocks import ThreadMessage
 from chat.thread.messages import ClaimedTurn, Ending
@@ -26,8 +26,11 @@ from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
+from knowledge.search import SearchResult, search
+from knowledge.vectors.base import Query
+from knowledge.vectors.generations import collection_alias
 from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
@@ -78,6 +81,19 @@ def add_document(agent: Agent, *, name: str = "faq.md", text: str = FAQ_TEXT) ->
     index_documents(agent=agent, documents=[document])
     document.refresh_from_db()
     return document
+
+
+def search_index(
+    agent: Agent,
+    question: str,
+    *,
+    method: IndexingMethod = IndexingMethod.QA_ATOMIC,
+    categories: Sequence[str] = (),
+) -> SearchResult:
+    """What an agent's index finds by the question's vector, before the database confirms it."""
+    model = embedder()
+    query = Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe)
+    return search(collection_alias(agent.slug, method), query, limit=5, categories=categories)
 
 
 def make_library(**overrides: Any) -> Deployment:

@@ -21,7 +21,8 @@ from agents.effective import current_config
 from agents.models import Deployment
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.search import Passage, SearchResult, confirm_passages, search
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.generations import collection_alias
 from tools_registry.exceptions import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
 
@@ -61,12 +62,9 @@ def search_knowledge(
 
     def nearest(vector: Vectors) -> SearchResult:
         return search(
-            agent_slug=config.agent_slug,
-            method=config.indexing_method,
-            vector=vector,
-            recipe=model.recipe,
+            collection_alias(config.agent_slug, config.indexing_method),
+            Query(vector, model.recipe, query),
             limit=limit,
-            question=query,
             min_score=config.match_threshold,
         )
 

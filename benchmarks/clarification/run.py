@@ -36,7 +36,7 @@ from benchmarks.retrieval.run import (  # noqa: E402
 )
 from chat.turn.clarification import options_for  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
-from knowledge.calibration import Rate, threshold_profile  # noqa: E402
+from knowledge.calibration.profiles import Rate, threshold_profile  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.search import SearchResult  # noqa: E402
 

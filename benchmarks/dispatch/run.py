@@ -33,7 +33,7 @@ from benchmarks.retrieval.run import (
     read_jsonl,
     read_service_public,
 )
-from knowledge.calibration import Rate, threshold_profile
+from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose
 
 #: Written from what each body says of itself, without looking at a question.

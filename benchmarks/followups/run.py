@@ -44,10 +44,10 @@ from chat.turn.follow_ups import follow_up_rule, standalone_question  # noqa: E4
 from chat.turn.rewriting import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
-from knowledge.calibration import Rate, threshold_profile  # noqa: E402
-from knowledge.chunking import chunk_document  # noqa: E402
+from knowledge.calibration.profiles import Rate, threshold_profile  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
 from knowledge.parsing.registry import parse_document  # noqa: E402
+from knowledge.reading.chunking import chunk_document  # noqa: E402
 from knowledge.vectors.similarity import Snapshot  # noqa: E402
 
 HERE = Path(__file__).resolve().parent

@@ -53,9 +53,9 @@ def prepare(folder: str, model: str) -> None:
 def measure(chunks: int, words: int, parts: int) -> None:
     from agents.models import Agent, IndexingMethod
     from knowledge.embeddings.base import Purpose, embedder
-    from knowledge.indexing.documents import index_documents, store_document
-    from knowledge.indexing.sources import plan_document
-    from knowledge.payloads import embedded_text
+    from knowledge.indexing.path import index_documents, store_document
+    from knowledge.indexing.points import plan_document
+    from knowledge.vectors.payloads import embedded_text
 
     agent = Agent.objects.create(slug="bench", name="bench")
     files = make_files(chunks, words)

@@ -247,12 +247,12 @@ def find(vector: Any) -> list[Any]:
     from agents.models import Agent, IndexingMethod
     from knowledge.embeddings.base import embedder
     from knowledge.search import confirm_passages, search
+    from knowledge.vectors.base import Query
+    from knowledge.vectors.generations import collection_alias
 
     found = search(
-        agent_slug=SLUG,
-        method=IndexingMethod.QA_ATOMIC,
-        vector=vector,
-        recipe=embedder().recipe,
+        collection_alias(SLUG, IndexingMethod.QA_ATOMIC),
+        Query(vector, embedder().recipe),
         limit=5,
     )
     agent_id = Agent.objects.values_list("pk", flat=True).get(slug=SLUG)

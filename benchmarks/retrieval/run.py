@@ -27,20 +27,21 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from knowledge.calibration import threshold_profile
-from knowledge.chunking import chunk_document
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.parsing.registry import parse_document
-from knowledge.payloads import (
+from knowledge.reading.chunking import chunk_document
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
+from knowledge.vectors.base import Hit, Json
+from knowledge.vectors.lexical import document_terms, question_terms
+from knowledge.vectors.payloads import (
+    OF_ONE_CHUNK,
     ChunkFacts,
     embedded_text,
     passage_from_hit,
     qa_pair_payload,
     source_material_payload,
 )
-from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
-from knowledge.vectors.base import NEAREST_ALWAYS, Hit, Json, Together
-from knowledge.vectors.lexical import document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
 MODELS = {
@@ -54,7 +55,6 @@ CUTS = (1, 5, 10)
 #: The constant of reciprocal rank fusion that everybody uses.
 RRF = 60
 _LATENCY_SAMPLE = 200
-_TOGETHER = Together("chunk_id", "type")
 
 
 @dataclass(slots=True)
@@ -288,8 +288,7 @@ def production_search(
         question_terms(question),
         lexical_weight=weight,
         limit=CUTS[-1] * POINTS_PER_PASSAGE,
-        always=NEAREST_ALWAYS,
-        together=_TOGETHER,
+        together=OF_ONE_CHUNK,
     )
     passages = [
         passage_from_hit(Hit(str(key), score, payloads[key], overlap))
@@ -366,10 +365,11 @@ def fill_matrix(payloads: Sequence[dict[str, Json]], rows: Vectors) -> tuple[Mat
     terms = [document_terms(payload) for payload in payloads]
     taken = 1000 * (time.perf_counter() - started) / len(payloads)
     matrix: Matrix[int] = Matrix(rows.shape[1])
-    for name in (_TOGETHER.group, _TOGETHER.kind):
+    for name in (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind):
         matrix.add_column(name, {})
     columns = {
-        name: [payload[name] for payload in payloads] for name in (_TOGETHER.group, _TOGETHER.kind)
+        name: [payload[name] for payload in payloads]
+        for name in (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind)
     }
     matrix.apply(keys=list(range(len(payloads))), rows=rows, columns=columns, terms=terms)
     return matrix, taken

@@ -33,7 +33,7 @@ from benchmarks.retrieval.run import (
     read_cnil,
 )
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration import Rate, threshold_profile
+from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 
 ROOT = Path(__file__).resolve().parents[2]

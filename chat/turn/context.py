@@ -9,7 +9,7 @@ from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.toolbox import ToolGround, load_tool_ground
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import stored_mark
-from knowledge.calibrated import load_calibrations
+from knowledge.calibration.stored import load_calibrations
 
 #: How a prompt asks for what a summary says: with it, user and assistant take turns as in any thread.
 RECALL = "Summarise what we said so far."

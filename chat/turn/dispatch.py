@@ -20,7 +20,8 @@ from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.search import SearchResult, confirm_passages, search
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.generations import collection_alias
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
 _described: dict[tuple[str, tuple[str, ...]], Vectors] = {}
@@ -103,12 +104,9 @@ async def _searched(agent: Specialised, question: Question) -> SearchResult | No
 async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     def nearest() -> SearchResult:
         return search(
-            agent_slug=config.agent_slug,
-            method=config.indexing_method,
-            vector=question.vector,
-            recipe=question.recipe,
+            collection_alias(config.agent_slug, config.indexing_method),
+            Query(question.vector, question.recipe, question.text),
             limit=config.match_count,
-            question=question.text,
             min_score=config.match_threshold,
         )
 

@@ -11,11 +11,6 @@ LONGEST_ADDRESS = 500
 _SITEMAP_SUFFIXES = (".xml", ".xml.gz")
 
 
-def is_address(text: str) -> bool:
-    """Whether a text is meant as an address rather than as a path of files."""
-    return text.lower().startswith(("http://", "https://"))
-
-
 def normal_address(text: str) -> str:
     """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for any other thing."""
     text = text.strip()

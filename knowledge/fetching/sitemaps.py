@@ -13,8 +13,9 @@ from django.utils.translation import gettext as _
 from lxml import etree
 
 from knowledge.exceptions import KnowledgeError, PageRefusedError
-from knowledge.fetching.addresses import is_address, normal_address, same_host
+from knowledge.fetching.addresses import normal_address, same_host
 from knowledge.fetching.pages import Fetched, fetch_page
+from knowledge.models import page_address
 
 #: Addresses of one file (the protocol's own limit).
 _MOST_ADDRESSES = 50_000
@@ -104,7 +105,7 @@ def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
     root = _root(data) if data.lstrip().startswith(b"<") else ""
     if not root:
         lines = data[:_BYTES].decode("utf-8", "replace").splitlines()[:_MOST_ADDRESSES]
-        yield from ((False, line.strip()) for line in lines if is_address(line.strip()))
+        yield from ((False, line.strip()) for line in lines if page_address(line.strip()))
         return
     if root not in ("urlset", "sitemapindex"):
         raise _not_a_sitemap(f"The root is {root[:50]!r}.")

@@ -9,16 +9,15 @@ from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 
-from knowledge.chunking import ChunkDraft
 from knowledge.editing import (
     carry_over,
     document_text,
     mark_found_again,
     mark_removed,
-    units_as_json,
 )
 from knowledge.merging import resemblance
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
+from knowledge.reading.chunking import ChunkDraft, units_as_json
 
 #: Words in common from which a new text counts as the successor of an edited one.
 _SUCCESSOR = 0.4

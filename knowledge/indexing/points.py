@@ -1,18 +1,34 @@
-"""Planned points to stored points, embedding only what has no vector yet.
+"""Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
+
+Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers):
+a rebuild fills a new collection from every source, or points that no document owns would vanish.
 
 A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the
 stored vector. Both are known from the payload alone, because everything that is embedded is in it. Ids are
 deterministic, so writing again overwrites and never doubles.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.indexing.report import OnProgress
-from knowledge.payloads import embedded_text, same_payload
-from knowledge.vectors.base import Json, Point, VectorStore
+from knowledge.models import Chunk, Document, DocumentStatus
+from knowledge.vectors.base import Json, PayloadFilter, Point, VectorStore
+from knowledge.vectors.payloads import (
+    ChunkFacts,
+    PointType,
+    agent_filter,
+    embedded_text,
+    faq_payload,
+    legacy_payload,
+    point_id,
+    qa_pair_payload,
+    same_payload,
+    source_material_payload,
+)
 
 #: Points compared, embedded and written together: bounds memory, and what a crash can lose.
 WRITE_BATCH = 256
@@ -22,6 +38,99 @@ WRITE_BATCH = 256
 class PlannedPoint:
     id: str
     payload: dict[str, Json]
+
+
+PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
+
+_sources: list[PointSource] = []
+
+
+def register_point_source(source: PointSource) -> None:
+    """Have `source` asked for its points at every rebuild; registering twice is registering once."""
+    if source not in _sources:
+        _sources.append(source)
+
+
+def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """Every point that the agent's index holds under `method`, documents first."""
+    for document in agent.documents.select_related("category").order_by("pk"):
+        yield from plan_document(document, method)
+    yield from plan_registered(agent, method)
+
+
+def has_content(agent: Agent, method: IndexingMethod) -> bool:
+    """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
+    indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
+    return indexed.exists() or next(plan_registered(agent, method), None) is not None
+
+
+def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """The points that other apps give to the agent's index."""
+    for source in _sources:
+        yield from source(agent, method)
+
+
+def plan_faq_point(
+    *, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str
+) -> PlannedPoint:
+    """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
+    payload = faq_payload(
+        agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at
+    )
+    return PlannedPoint(id=point_id, payload=payload)
+
+
+def agent_points(agent_id: int) -> PayloadFilter:
+    """One agent's points in a collection that agents share."""
+    return agent_filter(agent_id)
+
+
+def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """The points of one document's chunks that are in use, in order."""
+    chunks = document.chunks.served().select_related("category").order_by("index", "pk")
+    for chunk in chunks.iterator(chunk_size=500):
+        yield from plan_chunk(document, chunk, method)
+
+
+def plan_chunk(document: Document, chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """The points of one chunk (seed 001, sections 1.2 and 1.3).
+
+    `legacy`: one, its vector made of category and content. `qr_atomique`: one a question, and one of the chunk's text.
+    A chunk without questions has the latter all the same, with the heading path in the place of the summary: without a
+    model nothing could be found otherwise (`SPEC.md`, section 2).
+    """
+    facts = _facts(document, chunk)
+    if method is IndexingMethod.LEGACY:
+        yield PlannedPoint(_id(facts, PointType.LEGACY), legacy_payload(facts))
+        return
+    for ordinal, unit in enumerate(chunk.knowledge_units):
+        payload = qa_pair_payload(facts, question=unit["question"], answer=unit["answer"])
+        yield PlannedPoint(_id(facts, PointType.QA_PAIR, ordinal), payload)
+    yield PlannedPoint(_id(facts, PointType.SOURCE_MATERIAL), source_material_payload(facts))
+
+
+def _id(facts: ChunkFacts, kind: PointType, ordinal: int = 0) -> str:
+    return point_id(agent_id=facts.agent_id, kind=kind, chunk_id=facts.chunk_id, ordinal=ordinal)
+
+
+def _facts(document: Document, chunk: Chunk) -> ChunkFacts:
+    return ChunkFacts(
+        agent_id=document.agent_id,
+        document_id=document.pk,
+        document_uuid=str(document.uuid),
+        document_title=document.title or document.name,
+        source_type=document.source_type,
+        chunk_id=chunk.pk,
+        chunk_index=chunk.index,
+        parent_context=chunk.parent_context,
+        content=chunk.content,
+        summary=chunk.summary,
+        keywords=tuple(chunk.keywords),
+        category=document.category.name if document.category else "",
+        chunk_category=chunk.category.name if chunk.category else "",
+        chunk_category_id=chunk.category_id,
+        indexed_at=document.created_at.isoformat(),
+    )
 
 
 @dataclass(slots=True)

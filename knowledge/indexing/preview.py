@@ -21,7 +21,6 @@ from knowledge.exceptions import (
     EmbeddingMismatchError,
     KnowledgeError,
 )
-from knowledge.indexing.generations import new_generation
 from knowledge.indexing.rebuild import (
     IndexDiff,
     diff_agent_index,
@@ -29,8 +28,10 @@ from knowledge.indexing.rebuild import (
     fill_generation,
 )
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.payloads import Passage
-from knowledge.search import collection_alias, confirm_passages, search
+from knowledge.search import confirm_passages, search
+from knowledge.vectors.base import Query
+from knowledge.vectors.generations import collection_alias, new_generation
+from knowledge.vectors.payloads import Passage
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]
@@ -163,13 +164,9 @@ def _retrieve(
     model = embedder()
     try:
         found = search(
-            agent_slug=agent.slug,
-            method=method,
-            vector=model.embed_one(question, purpose=Purpose.QUERY),
-            recipe=model.recipe,
+            collection,
+            Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe, question),
             limit=COMPARED_PASSAGES,
-            question=question,
-            collection=collection,
         )
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
         return None

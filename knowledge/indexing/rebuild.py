@@ -17,15 +17,18 @@ from django.utils.translation import gettext as _
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
-from knowledge.indexing.generations import generations, previous_alias, previous_generation
-from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import plan_agent, plan_registered
 from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import Chunk, DocumentStatus
-from knowledge.payloads import document_of, same_payload, validated_answers
-from knowledge.search import collection_alias
 from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
+from knowledge.vectors.generations import (
+    collection_alias,
+    generations,
+    previous_alias,
+    previous_generation,
+)
+from knowledge.vectors.payloads import document_of, same_payload, validated_answers
 
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3

@@ -21,7 +21,7 @@ from knowledge.fetching.addresses import looks_like_sitemap, normal_address
 from knowledge.fetching.pages import Fetched, Gone, Unchanged, fetch_page
 from knowledge.fetching.robots import Robots, site_robots
 from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
-from knowledge.indexing.documents import store_document
+from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import (
     BuildPhase,

@@ -17,14 +17,23 @@ from knowledge.exceptions import (
     EmbeddingUnavailableError,
     VectorStoreUnavailableError,
 )
-from knowledge.indexing.generations import current_generation, generations, previous_alias
-from knowledge.indexing.points import PlannedPoint, PointWriter
+from knowledge.indexing.points import (
+    PlannedPoint,
+    PointWriter,
+    has_content,
+    plan_chunk,
+    plan_document,
+)
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sources import has_content, plan_chunk, plan_document
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
-from knowledge.payloads import of_documents
-from knowledge.search import collection_alias
 from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import (
+    collection_alias,
+    current_generation,
+    generations,
+    previous_alias,
+)
+from knowledge.vectors.payloads import of_documents, undated
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]
@@ -113,8 +122,8 @@ def stale_documents(agent: Agent) -> list[int]:
 def fingerprint(planned: Iterable[PlannedPoint]) -> str:
     digest = hashlib.sha256()
     for point in planned:
-        payload = {**point.payload, "indexed_at": None}
-        digest.update(f"{point.id}{json.dumps(payload, sort_keys=True)}".encode())
+        said = json.dumps(undated(point.payload), sort_keys=True)
+        digest.update(f"{point.id}{said}".encode())
     return digest.hexdigest()
 
 

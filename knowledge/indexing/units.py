@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 
 from agents.exceptions import LLMError
 from agents.llm.base import LanguageModel
-from knowledge.editing import units_as_json
 from knowledge.indexing.report import IndexReport, OnProgress
 from knowledge.models import BuildPhase, Chunk, Document, UnitsOrigin
 from knowledge.qa_generation import PROMPT_VERSION, GeneratedUnits, generate_units
+from knowledge.reading.chunking import units_as_json
 
 #: Errors of the model in a row after which the rest is left waiting: the server is down, and each call waits for it.
 _FAILURES_IN_A_ROW = 3

@@ -22,12 +22,12 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, chunk_document
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
 from knowledge.parsing.registry import parse_document
+from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, chunk_document
 
 logger = logging.getLogger(__name__)
 

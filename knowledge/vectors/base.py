@@ -49,6 +49,18 @@ class Hit:
     overlap: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """A question as an index is asked it: its vector, the recipe that made the vector, and its text.
+
+    Without the text, words are not looked at.
+    """
+
+    vector: Vector
+    recipe: Recipe
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Together:
     """Points that share the field `group` with a hit are wanted too: of each value of `kind`, the nearest one.
@@ -140,10 +152,8 @@ class VectorStore(ABC):
     def query_hybrid(
         self,
         collection: str,
-        vector: Vector,
-        question: str,
+        query: Query,
         *,
-        recipe: Recipe,
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,

@@ -25,22 +25,10 @@ from knowledge.language.classes import word_class
 from knowledge.language.folding import fold
 from knowledge.language.stemming import common_stem
 from knowledge.language.tokens import words
+from knowledge.vectors.payloads import searched_fields
 
 Ids = npt.NDArray[np.uint32]
 Weights = npt.NDArray[np.float32]
-
-#: The payload fields in which words are looked for, and how much a word of each counts.
-SEARCHED_FIELDS: Mapping[str, float] = {
-    "question": 1.0,
-    "summary": 1.0,
-    "source_doc": 1.0,
-    "document_title": 1.0,
-    "parent_context": 1.0,
-    "content": 1.0,
-    "display_text": 1.0,
-}
-#: In a point that has a question, the answer says less about what it is for than the question does.
-_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_text": 0.25}
 
 _SATURATION = 0.9
 _LENGTH_PENALTY = 0.5
@@ -108,8 +96,7 @@ def document_terms(payload: Mapping[str, object]) -> Terms:
     """The terms of a point: how often it says each, levelled off, and less in a long text than in a short one."""
     counts: dict[int, float] = {}
     length = 0.0
-    fields = _BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
-    for field, weight in fields.items():
+    for field, weight in searched_fields(payload).items():
         text = payload.get(field)
         if not isinstance(text, str):
             continue

@@ -37,11 +37,13 @@ from knowledge.vectors.base import (
     Payload,
     PayloadFilter,
     Point,
+    Query,
     Together,
     Vector,
     VectorStore,
 )
 from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
+from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
 from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
@@ -52,9 +54,6 @@ T = TypeVar("T")
 IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
 _METADATA = "repondant"
-#: Payload fields that filters use; a server looks them up in an index.
-_INDEXED_FIELDS = ("category", "chunk_category", "type")
-_INDEXED_NUMBERS = ("chunk_id", "document_id")
 _WRITE_BATCH = 256
 #: The name of the sparse vector; the dense one has none.
 _TERMS = "terms"
@@ -133,20 +132,18 @@ class QdrantVectorStore(VectorStore):
     def query_hybrid(
         self,
         collection: str,
-        vector: Vector,
-        question: str,
+        query: Query,
         *,
-        recipe: Recipe,
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
         together: Together | None = None,
     ) -> list[Hit]:
-        self._require_recipe(collection, self._recipe(collection), recipe)
-        asked = self._unit_rows(collection, recipe, [vector])[0]
+        self._require_recipe(collection, self._recipe(collection), query.recipe)
+        asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
         if limit <= 0:
             return []
-        terms = question_terms(question)
+        terms = question_terms(query.text)
         depth = max(limit, _HYBRID_DEPTH)
         found, rarities = self._either_way(collection, asked, terms, depth, payload_filter)
         worth = {
@@ -501,9 +498,9 @@ class QdrantVectorStore(VectorStore):
             return
         if self._url == IN_PROCESS:
             return  # there it would only warn that indexes have no effect
-        for field in _INDEXED_FIELDS:
+        for field in FILTERED_TEXTS:
             self._index(collection, field)
-        for field in _INDEXED_NUMBERS:
+        for field in FILTERED_NUMBERS:
             self._index(collection, field, integer=True)
 
     def _index(self, collection: str, field: str, *, integer: bool = False) -> None:

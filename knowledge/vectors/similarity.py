@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge.vectors.base import (
+    NEAREST_ALWAYS,
     SCORE_DECIMALS,
     Condition,
     Json,
@@ -142,12 +143,11 @@ class Snapshot(Generic[K]):
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
-        always: int = 0,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
         """The `limit` best keys by cosine + `lexical_weight` x overlap, each with its cosine and its overlap.
 
-        The `always` best by cosine alone come along whatever their words are, and what `together` names: the columns
+        The `NEAREST_ALWAYS` best by cosine alone come along whatever their words are, and what `together` names: the columns
         of its fields must be there.
         """
         if limit <= 0 or not self.live:
@@ -158,15 +158,14 @@ class Snapshot(Generic[K]):
         rows, scores = self._scores(vector, payload_filter)
         counted = overlaps if rows is None else overlaps[rows]
         near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit, None)
-        if always:
-            near = np.union1d(near, _at_least_as_good(scores, always, None))
+        near = np.union1d(near, _at_least_as_good(scores, NEAREST_ALWAYS, None))
         found = near if rows is None else rows[near]
         row_of = {self.keys[row]: row for row in found.tolist()}
         hits = rank_hybrid(
             self._hybrid_hits(found, vector, overlaps),
             lexical_weight=lexical_weight,
             limit=limit,
-            always=always,
+            always=NEAREST_ALWAYS,
         )
         if together is not None:
             chosen = [row_of[key] for key, _, _ in hits]

@@ -30,12 +30,12 @@ from knowledge.exceptions import (
 )
 from knowledge.models import VectorAlias, VectorCollection, VectorPoint
 from knowledge.vectors.base import (
-    NEAREST_ALWAYS,
     CollectionInfo,
     Hit,
     Json,
     PayloadFilter,
     Point,
+    Query,
     Together,
     Vector,
     VectorStore,
@@ -251,10 +251,8 @@ class TableVectorStore(VectorStore):
     def query_hybrid(
         self,
         collection: str,
-        vector: Vector,
-        question: str,
+        query: Query,
         *,
-        recipe: Recipe,
         lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
@@ -262,8 +260,8 @@ class TableVectorStore(VectorStore):
     ) -> list[Hit]:
         with _translated():
             state = _state(collection)
-            self._require_recipe(collection, state.recipe, recipe)
-            asked = self._unit_rows(collection, recipe, [vector])[0]
+            self._require_recipe(collection, state.recipe, query.recipe)
+            asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
             filtered = None if payload_filter is None or not payload_filter.keys else payload_filter
             keys = filtered.keys if filtered else frozenset()
             if together is not None:
@@ -274,11 +272,10 @@ class TableVectorStore(VectorStore):
                 snapshot = _committed(state, keys)
             found = snapshot.top_hybrid(
                 asked,
-                question_terms(question),
+                question_terms(query.text),
                 lexical_weight=lexical_weight,
                 limit=limit,
                 payload_filter=filtered,
-                always=NEAREST_ALWAYS,
                 together=together,
             )
             return _hits(state, found)

@@ -28,6 +28,7 @@ from knowledge.vectors.base import (
     Json,
     PayloadFilter,
     Point,
+    Query,
     Together,
     Vector,
     VectorStore,
@@ -621,9 +622,7 @@ def hybrid(
 ) -> list[Hit]:
     return store.query_hybrid(
         collection,
-        vector(*values),
-        question,
-        recipe=RECIPE,
+        Query(vector(*values), RECIPE, question),
         lexical_weight=lexical_weight,
         limit=limit,
         payload_filter=payload_filter,
@@ -709,9 +708,7 @@ def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) 
     with pytest.raises(EmbeddingMismatchError):
         talking.query_hybrid(
             "animals",
-            vector(1, 0, 0),
-            "chat",
-            recipe=replace(RECIPE, model="other"),
+            Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"),
             lexical_weight=1,
             limit=1,
         )

@@ -14,7 +14,7 @@ from chat.staff.quality.pairs import (
     read_pairs,
     verdict_pairs,
 )
-from knowledge.calibrated import store_calibration
+from knowledge.calibration.stored import store_calibration
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 

@@ -12,7 +12,7 @@ from agents.effective import agent_setting
 from agents.models import Agent
 from chat.staff.quality.pairs import check_pairs, read_pairs, summarise
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
-from knowledge.calibrated import load_calibrations
+from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 from knowledge.search import serving_threshold

@@ -19,7 +19,7 @@ from chat.management.commands.serve import add_serving_arguments
 from faqs.indexing import sync_learned
 from faqs.learning import save_learned
 from faqs.models import LearnedKind, LearnedResponse
-from knowledge.indexing.documents import index_documents, store_document
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.management.terminal import errors_to_terminal, progress_bar
 from knowledge.models import Category
 

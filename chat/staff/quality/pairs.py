@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from agents.exceptions import ApplicationError
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import QuestionVerifier, Serving, would_serve
-from knowledge.calibration import Calibrated, Rate
+from knowledge.calibration.profiles import Calibrated, Rate
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.models import PairVerdict
 

@@ -9,9 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
 from knowledge.exceptions import PageRefusedError, UnreadableDocumentError
-from knowledge.fetching.addresses import is_address
-from knowledge.indexing.documents import index_documents, store_document
-from knowledge.indexing.jobs import build_missing_indexes, refresh_now
+from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
+from knowledge.indexing.path import index_documents, receive_file
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
@@ -21,9 +20,9 @@ from knowledge.management.terminal import (
     print_report,
     progress_bar,
 )
-from knowledge.models import Category, Document, WebSource
+from knowledge.models import Category, Document, WebSource, page_address
 from knowledge.overlaps import find_overlaps
-from knowledge.parsing.registry import SUPPORTED_SUFFIXES, check_size
+from knowledge.parsing.registry import SUPPORTED_SUFFIXES
 
 #: Of a document's name, which is its key.
 LONGEST_NAME = 500
@@ -43,9 +42,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         report = IndexReport()
-        addresses = [path for path in options["paths"] if is_address(path)]
+        addresses = [path for path in options["paths"] if page_address(path)]
         files = list_files(
-            [Path(path) for path in options["paths"] if not is_address(path)], report
+            [Path(path) for path in options["paths"] if not page_address(path)], report
         )
         category = None
         with errors_to_terminal(), progress_bar("point") as on_progress:
@@ -123,9 +122,12 @@ def store_files(
     documents = []
     for name, path in files.items():
         try:
-            check_size(path.stat().st_size, filename=name)
-            stored = store_document(
-                agent=agent, name=name, data=path.read_bytes(), category=category
+            stored = receive_file(
+                agent=agent,
+                name=name,
+                size=path.stat().st_size,
+                read=path.read_bytes,
+                category=category,
             )
         except UnreadableDocumentError as error:
             report.fail(name, str(error.public_message))

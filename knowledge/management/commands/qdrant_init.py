@@ -8,10 +8,9 @@ from django.core.management.base import BaseCommand, CommandError
 from agents.models import Agent
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError
-from knowledge.indexing.generations import current_generation
 from knowledge.management.terminal import errors_to_terminal, print_json
-from knowledge.search import collection_alias
 from knowledge.vectors.base import VectorStore, vector_store
+from knowledge.vectors.generations import collection_alias, current_generation
 
 
 class Command(BaseCommand):

@@ -8,13 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent, IndexingMethod
-from knowledge.indexing.jobs import (
-    approve_build,
-    create_rebuild,
-    discard_build,
-    enqueue_rebuild,
-    run_build,
-)
+from knowledge.indexing.jobs.decisions import approve_build, discard_build
+from knowledge.indexing.jobs.queue import create_rebuild, enqueue_rebuild
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport

@@ -9,6 +9,8 @@ from agents.effective import effective_config
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 from knowledge.search import Passage, confirm_passages, search
+from knowledge.vectors.base import Query
+from knowledge.vectors.generations import collection_alias
 
 
 class Command(BaseCommand):
@@ -28,12 +30,13 @@ class Command(BaseCommand):
         model = embedder()
         with errors_to_terminal():
             found = search(
-                agent_slug=config.agent_slug,
-                method=config.indexing_method,
-                vector=model.embed_one(options["question"], purpose=Purpose.QUERY),
-                recipe=model.recipe,
+                collection_alias(config.agent_slug, config.indexing_method),
+                Query(
+                    model.embed_one(options["question"], purpose=Purpose.QUERY),
+                    model.recipe,
+                    options["question"],
+                ),
                 limit=limit,
-                question=options["question"],
                 min_score=config.match_threshold,
             )
         passages = confirm_passages(found, agent_id=config.agent_id).passages(limit)

@@ -25,13 +25,16 @@ from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing.documents import update_documents
-from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import update_documents
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
-from knowledge.payloads import is_faq_point
-from knowledge.search import SearchResult, collection_alias, confirm_passages, search
+from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import Point, vector_store
-from tests.factories import add_document, make_agent, make_deployment, make_learned
+from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.payloads import is_faq_point
+from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index
 from tests.failing_store import failing_store
 
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
@@ -50,15 +53,7 @@ def everywhere(row: LearnedResponse, *methods: IndexingMethod) -> list[dict[str,
 
 
 def ask(agent: Agent, question: str, *, categories: tuple[str, ...] = ()) -> SearchResult:
-    model = embedder()
-    found = search(
-        agent_slug=agent.slug,
-        method=QA,
-        vector=model.embed_one(question, purpose=Purpose.QUERY),
-        recipe=model.recipe,
-        limit=5,
-        categories=categories,
-    )
+    found = search_index(agent, question, categories=categories)
     return confirm_passages(found, agent_id=agent.pk)
 
 

@@ -23,7 +23,7 @@ from faqs.recall import (
     memory_threshold,
     recall_cached,
 )
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
 from tests.factories import (

@@ -9,14 +9,16 @@ from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
-from knowledge.calibration import threshold_profile
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing import preview
-from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.preview import compare_questions
 from knowledge.models import VectorPoint
-from knowledge.search import SearchResult, collection_alias, confirm_passages, search
-from knowledge.vectors.base import vector_store
+from knowledge.search import SearchResult, confirm_passages, search
+from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.generations import collection_alias
 from tests.factories import add_document, make_agent
 
 QUESTION = "carte de lecteur"
@@ -32,16 +34,15 @@ def lexical_weight(weight: float) -> Iterator[None]:
         yield
 
 
-def find(agent: Agent, question: str, **options: object) -> SearchResult:
+def find(
+    agent: Agent, question: str, *, collection: str = "", min_score: float | None = None
+) -> SearchResult:
     model = embedder()
     return search(
-        agent_slug=agent.slug,
-        method=IndexingMethod.QA_ATOMIC,
-        vector=model.embed_one("tout autre chose", purpose=Purpose.QUERY),
-        recipe=model.recipe,
+        collection or collection_alias(agent.slug, IndexingMethod.QA_ATOMIC),
+        Query(model.embed_one("tout autre chose", purpose=Purpose.QUERY), model.recipe, question),
         limit=3,
-        question=question,
-        **options,  # type: ignore[arg-type]
+        min_score=min_score,
     )
 
 
@@ -71,7 +72,7 @@ class HybridSearchTests(TestCase):
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
         with lexical_weight(5.0), mock.patch.object(preview, "search", wraps=search) as searched:
             compare_questions(agent, IndexingMethod.QA_ATOMIC, alias, [QUESTION])
-        assert {call.kwargs["question"] for call in searched.call_args_list} == {QUESTION}
+        assert {call.args[1].text for call in searched.call_args_list} == {QUESTION}
 
     def test_score_stays_the_cosine(self) -> None:
         agent = make_agent()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.categories import detect_category
-from knowledge.payloads import Passage, PointType
+from knowledge.vectors.payloads import Passage, PointType
 
 PASSAGE = Passage(
     point_id="a",

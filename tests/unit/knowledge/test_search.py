@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.payloads import Passage, PointType
 from knowledge.search import SearchResult, Thresholds, ranked
+from knowledge.vectors.payloads import Passage, PointType
 
 HIT = Passage(
     point_id="a",

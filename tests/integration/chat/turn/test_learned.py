@@ -16,8 +16,8 @@ from chat.turn.values import TurnRequest
 from faqs.learning import set_status
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.recall import recall_learned
-from knowledge.payloads import Passage, PointType
 from knowledge.search import SearchResult
+from knowledge.vectors.payloads import Passage, PointType
 from tests.factories import make_agent, make_deployment, make_learned, make_library
 from tests.integration.chat.turn.test_path import ask
 

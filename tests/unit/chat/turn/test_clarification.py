@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from chat.turn.clarification import MOST_OPTIONS, _asking, options_for, was_offered
 from chat.turn.values import Exchange
-from knowledge.payloads import PointType
 from knowledge.search import Passage, SearchResult
+from knowledge.vectors.payloads import PointType
 
 ASKED = "Comment accéder au dossier ?"
 

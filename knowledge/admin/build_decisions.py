@@ -1,0 +1,241 @@
+"""What staff decide about an index: rebuild it, go back, retry, cancel, approve, discard.
+
+Each checks the right of its user first. What changes something shows what it will do on GET and does it on POST,
+through the verbs of `knowledge.indexing`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_http_methods, require_POST
+
+from agents.admin_base import admin_page, admin_url, require
+from agents.exceptions import ApplicationError
+from agents.models import Agent, IndexingMethod
+from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
+from knowledge.indexing.jobs.decisions import (
+    approve_build,
+    cancel_build,
+    discard_build,
+    drop_leftover,
+    retry_build,
+)
+from knowledge.indexing.jobs.queue import enqueue_rebuild
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
+from knowledge.models import BuildStatus, Document, IndexBuild
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrPromise
+
+
+@require_http_methods(["GET", "POST"])
+def rebuild_indexes(request: HttpRequest) -> HttpResponse:
+    """Confirm, then queue a rebuild of each index that the chosen agents use."""
+    require(request, "knowledge.add_indexbuild")
+    indexes = _chosen_indexes(request)
+    if request.method == "POST":
+        return _rebuild(request, indexes)
+    return admin_page(
+        request,
+        "admin/knowledge/indexbuild/confirm.html",
+        model=IndexBuild,
+        title=_("Reconstruire l’index"),
+        indexes=indexes,
+        explanation=_(
+            "Un nouvel index est rempli à côté de l’actuel, vérifié, puis mis à sa place d’un seul coup. "
+            "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
+        ),
+        confirm=_("Reconstruire"),
+        confirm_staged=_("Préparer sans mettre en service"),
+        explanation_staged=_(
+            "Préparé, le nouvel index attend : vous voyez ce qu’il changerait aux dernières questions posées, "
+            "puis vous le mettez en service ou l’abandonnez."
+        ),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def roll_indexes_back(request: HttpRequest) -> HttpResponse:
+    """Confirm, then point each chosen index at the generation before its current one."""
+    require(request, "knowledge.add_indexbuild")
+    indexes = _chosen_indexes(request)
+    if request.method == "POST":
+        return _roll_back(request, indexes)
+    return admin_page(
+        request,
+        "admin/knowledge/indexbuild/confirm.html",
+        model=IndexBuild,
+        title=_("Revenir à la génération précédente"),
+        indexes=indexes,
+        explanation=_(
+            "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
+            "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction."
+        ),
+        confirm=_("Revenir en arrière"),
+    )
+
+
+@require_POST
+def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
+    require(request, "knowledge.change_indexbuild")
+    build = get_object_or_404(IndexBuild, pk=build_id)
+    retry_builds(request, [build])
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
+    """Queue failed builds again and say how many; the others are left alone."""
+    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+    chosen = [build for build in builds if build.status in over]
+    if not chosen:
+        messages.warning(request, _("Aucune de ces indexations n’est en échec ou annulée."))
+        return
+    count = 0
+    for build in chosen:
+        try:
+            retry_build(build)
+        except ApplicationError as error:
+            messages.warning(request, f"{build} : {error.public_message}")
+        else:
+            count += 1
+    if count:
+        messages.success(
+            request,
+            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count)
+            % {"count": count},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What may be decided about one build, and what staff read afterwards; `too_late` where nothing was left to decide."""
+
+    carry_out: Callable[[IndexBuild], bool | None]
+    done: "StrPromise"
+    too_late: "StrPromise | str" = ""
+
+
+#: By the last part of the address.
+DECISIONS = {
+    "cancel": Decision(
+        cancel_build,
+        gettext_lazy("L’indexation est annulée ; ce qui est fait est gardé."),
+        gettext_lazy("Cette indexation est déjà finie."),
+    ),
+    "approve": Decision(approve_build, gettext_lazy("Le nouvel index est mis en service.")),
+    "discard": Decision(
+        discard_build, gettext_lazy("Le nouvel index est abandonné ; l’actuel reste en service.")
+    ),
+    "drop": Decision(
+        drop_leftover,
+        gettext_lazy("Le reste de cette reconstruction est supprimé."),
+        gettext_lazy("Il ne reste rien de cette reconstruction."),
+    ),
+}
+
+
+@require_POST
+def decide(request: HttpRequest, build_id: int, verb: str) -> HttpResponse:
+    require(request, "knowledge.change_indexbuild")
+    build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
+    decision = DECISIONS[verb]
+    try:
+        is_too_late = decision.carry_out(build) is False
+    except ApplicationError as error:
+        messages.warning(request, str(error.public_message))
+    else:
+        if is_too_late:
+            messages.warning(request, decision.too_late)
+        else:
+            messages.success(request, decision.done)
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+def _chosen_indexes(request: HttpRequest) -> list[tuple[Agent, IndexingMethod]]:
+    """Every index of the agents named in the address, or only those of the methods it names."""
+    wanted = set(request.GET.getlist("method"))
+    keys = [key for key in request.GET.getlist("agent") if key.isdecimal()]
+    agents = Agent.objects.filter(pk__in=keys).prefetch_related("deployments__agent")
+    indexes = [
+        (agent, method)
+        for agent in agents
+        for method in sorted(agent.methods_in_use())
+        if not wanted or method.value in wanted
+    ]
+    if not indexes:
+        raise Http404(_("Aucun agent n’a été choisi."))
+    return indexes
+
+
+def _rebuild(
+    request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
+) -> HttpResponseRedirect:
+    builds = []
+    for agent, method in indexes:
+        try:
+            builds.append(
+                enqueue_rebuild(agent=agent, method=method, needs_approval="stage" in request.POST)
+            )
+        except RebuildInProgressError as error:
+            messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
+    if builds:
+        messages.success(
+            request,
+            ngettext(
+                "%(count)d reconstruction demandée.",
+                "%(count)d reconstructions demandées.",
+                len(builds),
+            )
+            % {"count": len(builds)},
+        )
+    return _to_builds(request, builds)
+
+
+def _roll_back(
+    request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
+) -> HttpResponseRedirect:
+    """All of them or none: what cannot go back is told before anything moves."""
+    can_go_back = True
+    for agent, method in indexes:
+        try:
+            prepare_rollback(agent=agent, method=method)
+        except CollectionMissingError:
+            can_go_back = False
+            reason = _("il n’y a pas de génération précédente")
+            messages.error(request, f"{agent} ({method.label}) : {reason}.")
+        except ApplicationError as error:
+            can_go_back = False
+            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
+    for agent, method in indexes if can_go_back else ():
+        try:
+            generation = rollback_agent_index(agent=agent, method=method)
+        except ApplicationError as error:
+            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
+        else:
+            messages.success(
+                request,
+                _("%(agent)s (%(method)s) répond de nouveau avec la génération %(generation)s.")
+                % {"agent": agent, "method": method.label, "generation": generation},
+            )
+    return HttpResponseRedirect(_agents_url(indexes))
+
+
+def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
+    if not request.user.has_perm("knowledge.view_indexbuild"):
+        return HttpResponseRedirect(admin_url(Document, "changelist"))
+    if len(builds) == 1:
+        return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
+    return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
+
+
+def _agents_url(indexes: Sequence[tuple[Agent, IndexingMethod]]) -> str:
+    keys = {agent.pk for agent, _method in indexes}
+    if len(keys) == 1:
+        return admin_url(Agent, "change", *keys)
+    return admin_url(Agent, "changelist")

@@ -1,0 +1,261 @@
+"""Indexations, which are only looked at: how far each is, what it did, what it would change."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import F, Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils import formats, timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    Tone,
+    admin_url,
+    badge,
+    bullets,
+    change_link,
+    link,
+    long_text,
+    progress_bar,
+    stacked,
+)
+from knowledge.admin.build_decisions import (
+    DECISIONS,
+    decide,
+    rebuild_indexes,
+    retry_builds,
+    retry_failed_build,
+    roll_indexes_back,
+)
+from knowledge.admin.build_texts import (
+    REPORT_LABELS,
+    duration_text,
+    pace_text,
+    retrieved_text,
+    state_hint,
+)
+from knowledge.exceptions import KnowledgeError
+from knowledge.indexing.jobs.decisions import leftover_points
+from knowledge.models import BuildStatus, IndexBuild
+
+#: How often the page of an indexation that is not over asks again.
+REFRESH_SECONDS = 3
+
+_BUILD_TONES: dict[str, Tone] = {
+    BuildStatus.QUEUED: "neutral",
+    BuildStatus.RUNNING: "busy",
+    BuildStatus.DONE: "good",
+    BuildStatus.STAGED: "warning",
+    BuildStatus.FAILED: "bad",
+    BuildStatus.CANCELLED: "neutral",
+}
+
+
+@admin.register(IndexBuild)
+class IndexBuildAdmin(ReadOnlyAdmin):
+    change_form_template = "admin/knowledge/indexbuild/change_form.html"
+    list_display = ("title", "agent", "state", "progress", "created_at")
+    list_filter = ("status", "kind", "agent", "method")
+    list_select_related = ("agent", "source")
+    search_fields = ("agent__name", "agent__slug", "generation", "error")
+    ordering = ("-created_at",)
+    actions = ("retry",)
+    readonly_fields = (
+        "title",
+        "state",
+        "progress",
+        "duration",
+        "figures",
+        "problems",
+        "failure",
+        "changes",
+        "compared",
+        "agent_link",
+    )
+    fieldsets = (
+        (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
+        (_("Ce qui changerait"), {"fields": ("changes", "compared")}),
+        (
+            _("Détails"),
+            {
+                "fields": (
+                    "title",
+                    "agent_link",
+                    "generation",
+                    "attempts",
+                    "created_at",
+                    "started_at",
+                    "finished_at",
+                    "duration",
+                )
+            },
+        ),
+    )
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
+            path("rollback/", wrap(roll_indexes_back), name="knowledge_indexbuild_rollback"),
+            path(
+                "<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"
+            ),
+            *(
+                path(
+                    f"<int:build_id>/{verb}/",
+                    wrap(decide),
+                    {"verb": verb},
+                    name=f"knowledge_indexbuild_{verb}",
+                )
+                for verb in DECISIONS
+            ),
+            *super().get_urls(),
+        ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """What would change is shown where there was a look at it."""
+        has_preview = isinstance(obj, IndexBuild) and obj.preview
+        return self.fieldsets if has_preview else (self.fieldsets[0], self.fieldsets[2])
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("knowledge.change_indexbuild")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        build = kwargs.get("obj")
+        if isinstance(build, IndexBuild):
+            context["refresh_seconds"] = REFRESH_SECONDS if _is_going_on(build) else 0
+            context["retry_allowed"] = self.has_retry_permission(request)
+            over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+            allowed = context["retry_allowed"]
+            context["may_retry"] = allowed and build.status in over
+            context["may_cancel"] = allowed and _is_going_on(build)
+            context["may_decide"] = allowed and build.status == BuildStatus.STAGED
+            context["leftover_points"] = _leftover(build)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("points"))
+    def changes(self, build: IndexBuild) -> str:
+        return gettext("%(added)d ajoutés, %(removed)d retirés, %(changed)d modifiés") % {
+            key: build.preview.get(key, 0) for key in ("added", "removed", "changed")
+        }
+
+    @admin.display(description=_("ce que des questions réelles retrouvent"))
+    def compared(self, build: IndexBuild) -> str:
+        """Only the questions that retrieve something else; the others are counted."""
+        asked = build.preview.get("questions", [])
+        changed = [each for each in asked if each["is_changed"]]
+        counted = gettext("%(changed)d questions sur %(all)d retrouvent autre chose.") % {
+            "changed": len(changed),
+            "all": len(asked),
+        }
+        if not changed:
+            return counted
+        rows = format_html_join(
+            "",
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            (
+                (each["question"], retrieved_text(each["before"]), retrieved_text(each["after"]))
+                for each in changed
+            ),
+        )
+        return format_html(
+            '<p>{}</p><div class="rp-table-wrap"><table class="rp-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
+            "</tr></thead><tbody>{}</tbody></table></div>",
+            counted,
+            gettext("Question"),
+            gettext("Aujourd’hui"),
+            gettext("Après"),
+            rows,
+        )
+
+    @admin.action(description=_("Réessayer"), permissions=["retry"])
+    def retry(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:
+        retry_builds(request, queryset)
+
+    @admin.display(description=_("travail"), ordering="kind")
+    def title(self, build: IndexBuild) -> str:
+        if build.method:
+            return f"{build.get_kind_display()} · {build.get_method_display()}"
+        if build.source is not None:
+            return f"{build.get_kind_display()} · {build.source}"
+        count = len(build.document_ids)
+        return ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
+
+    @admin.display(description=_("agent"), ordering="agent__name")
+    def agent_link(self, build: IndexBuild) -> str:
+        return change_link(build.agent)
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, build: IndexBuild) -> SafeString:
+        label = badge(build.get_status_display(), _BUILD_TONES.get(build.status, "neutral"))
+        hint = state_hint(build)
+        return stacked(label, hint) if hint else label
+
+    @admin.display(description=_("avancement"))
+    def progress(self, build: IndexBuild) -> str:
+        if build.status == BuildStatus.DONE:
+            return progress_bar(100, "100 %")
+        if not build.total or build.status == BuildStatus.QUEUED:
+            return "–"
+        percent = min(100, 100 * build.done // build.total)
+        phase = f"{build.get_phase_display()} : " if build.phase else ""
+        bar = progress_bar(percent, f"{phase}{percent} % ({build.done} / {build.total})")
+        return stacked(bar, pace) if (pace := pace_text(build)) else bar
+
+    @admin.display(description=_("durée"), ordering=F("finished_at") - F("started_at"))
+    def duration(self, build: IndexBuild) -> str:
+        if build.started_at is None:
+            return "–"
+        end = build.finished_at or timezone.now()
+        return duration_text((end - build.started_at).total_seconds())
+
+    @admin.display(description=_("erreur"))
+    def failure(self, build: IndexBuild) -> str:
+        return long_text(build.error)
+
+    @admin.display(description=_("bilan"))
+    def figures(self, build: IndexBuild) -> str:
+        """The report's counts in words."""
+        rows = [
+            (label, formats.localize(build.report[key]))
+            for key, label in REPORT_LABELS.items()
+            if key in build.report
+        ]
+        if not rows:
+            return "–"
+        return format_html(
+            '<dl class="rp-figures">{}</dl>',
+            format_html_join("", "<div><dt>{}</dt><dd>{}</dd></div>", rows),
+        )
+
+    @admin.display(description=_("fichiers en échec ou incomplets"))
+    def problems(self, build: IndexBuild) -> str:
+        rows = [
+            (entry.get("item", ""), entry.get("reason", ""))
+            for key in ("failed", "skipped")
+            for entry in build.report.get(key, [])
+        ]
+        return bullets("<strong>{}</strong> : {}", rows)
+
+
+def progress_link(build: IndexBuild) -> SafeString:
+    return link(admin_url(IndexBuild, "change", build.pk), _("Suivre l’indexation"))
+
+
+def _leftover(build: IndexBuild) -> int | None:
+    """Of a rebuild that ended before its time; nothing is said of it while the store is away."""
+    try:
+        return leftover_points(build)
+    except KnowledgeError:
+        return None
+
+
+def _is_going_on(build: IndexBuild) -> bool:
+    return build.status in (BuildStatus.QUEUED, BuildStatus.RUNNING)

@@ -1,0 +1,296 @@
+"""Passages, edited beside what their document says. They come from documents: none is added or deleted here."""
+
+from collections import defaultdict
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from agents.admin_base import (
+    StaffAdmin,
+    Tone,
+    admin_url,
+    badge,
+    bullets,
+    change_link,
+    long_text,
+    require,
+)
+from agents.models import Agent
+from knowledge.admin.chunk_form import ChunkForm
+from knowledge.admin.search_trial import try_search
+from knowledge.editing import document_text, edit_chunk, resolve_conflict
+from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_sync
+from knowledge.models import Chunk, UnitsOrigin
+
+_ORIGIN_TONES: dict[str, Tone] = {
+    UnitsOrigin.WAITING: "warning",
+    UnitsOrigin.FOUND: "good",
+    UnitsOrigin.GENERATED: "busy",
+    UnitsOrigin.STAFF: "good",
+}
+
+
+class EditedFilter(admin.SimpleListFilter):
+    """What staff have changed, and where the document has changed since."""
+
+    title = _("travail de l’équipe")
+    parameter_name = "staff"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [
+            ("conflict", _("Conflit à régler")),
+            ("edited", _("Modifié par l’équipe")),
+            ("disabled", _("Désactivé")),
+            ("rejected", _("Questions écartées")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        match self.value():
+            case "conflict":
+                return queryset.filter(conflict__isnull=False)
+            case "edited":
+                return queryset.filter(source__isnull=False)
+            case "disabled":
+                return queryset.filter(enabled=False)
+            case "rejected":
+                return queryset.exclude(rejected_units=[])
+        return queryset
+
+
+@admin.register(Chunk)
+class ChunkAdmin(StaffAdmin):
+    """Passages and their questions. They come from documents, so none is added or deleted here: one is switched off."""
+
+    form = ChunkForm
+    change_list_template = "admin/knowledge/chunk/change_list.html"
+    change_form_template = "admin/knowledge/chunk/change_form.html"
+    list_display = ("excerpt", "document_link", "rank", "category", "origin", "questions", "work")
+    list_filter = (
+        EditedFilter,
+        "units_origin",
+        "document__agent",
+        ("document", AutocompleteSelectFilter),
+        "category",
+    )
+    list_filter_submit = True
+    list_select_related = ("document", "category")
+    search_fields = ("content", "parent_context", "document__name", "document__title")
+    ordering = ("document", "index")
+    actions = ("enable", "disable", "ask_again")
+    readonly_fields = (
+        "document_link",
+        "rank",
+        "headings",
+        "text",
+        "source_text",
+        "origin",
+        "work",
+        "units_list",
+        "rejected",
+        "summary",
+        "keyword_list",
+    )
+    fieldsets = (
+        (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
+        (_("Texte"), {"fields": ("parent_context", "content", "source_text")}),
+        (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
+        (_("Résumé"), {"fields": ("summary", "keyword_list")}),
+    )
+    shown_fieldsets = (
+        (None, {"fields": ("document_link", "rank", "work", "headings", "category", "text")}),
+        (_("Questions et réponses"), {"fields": ("origin", "units_list", "rejected")}),
+        (_("Résumé"), {"fields": ("summary", "keyword_list")}),
+    )
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def delete_view(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
+        """It would come back with the next reading of its document."""
+        raise PermissionDenied
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        context = {"show_delete": False, **(extra_context or {})}
+        return super().changeform_view(request, object_id, form_url, context)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        if not self.has_change_permission(request, obj):
+            return self.shown_fieldsets
+        if not isinstance(obj, Chunk) or not obj.is_in_conflict:
+            return self.fieldsets
+        text = (_("Texte"), {"fields": ("parent_context", "content", "source_text", "settled")})
+        return (self.fieldsets[0], text, *self.fieldsets[2:])
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("search/", wrap(try_search), name="knowledge_chunk_search"),
+            path("<int:chunk_id>/resolve/", wrap(resolve_chunk), name="knowledge_chunk_resolve"),
+            *super().get_urls(),
+        ]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        chunk = kwargs.get("obj")
+        if isinstance(chunk, Chunk):
+            context["conflict"] = chunk.conflict
+            context["before"] = chunk.source
+            context["may_resolve"] = self.has_change_permission(request, chunk)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        data = form.cleaned_data
+        obj.enabled, obj.category = data["enabled"], data["category"]
+        edit_chunk(
+            obj,
+            content=data["content"],
+            parent_context=data["parent_context"],
+            units=data["units"],
+            settled=data["settled"],
+        )
+        self.message_user(request, _("L’index suit dans quelques instants."))
+
+    @admin.action(description=_("Activer"), permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        self._switch(request, queryset, on=True)
+
+    @admin.action(description=_("Désactiver"), permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        self._switch(request, queryset, on=False)
+
+    @admin.action(description=_("Redemander des questions au modèle"), permissions=["change"])
+    def ask_again(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
+        """Only of passages that wait for some; those of staff and of documents stand."""
+        waiting = queryset.filter(units_origin=UnitsOrigin.WAITING)
+        by_agent = _documents_by_agent(waiting)
+        count = waiting.update(asked_with="", rejected_units=[])
+        for agent, keys in by_agent.items():
+            enqueue_documents(agent=agent, document_ids=keys)
+        text = ngettext(
+            "Des questions vont être demandées pour %(count)d passage.",
+            "Des questions vont être demandées pour %(count)d passages.",
+            count,
+        )
+        self.message_user(request, text % {"count": count})
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Chunk], *, on: bool) -> None:
+        changed = queryset.exclude(enabled=on)
+        by_agent = _documents_by_agent(changed)
+        count = changed.update(enabled=on)
+        for agent, keys in by_agent.items():
+            enqueue_sync(agent=agent, document_ids=keys)
+        text = ngettext("%(count)d passage modifié.", "%(count)d passages modifiés.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("équipe"))
+    def work(self, chunk: Chunk) -> SafeString | str:
+        states: list[tuple[Any, Tone]] = []
+        if chunk.is_in_conflict:
+            states.append((_("Conflit à régler"), "bad"))
+        if chunk.is_edited:
+            states.append((_("Modifié"), "busy"))
+        if not chunk.enabled:
+            states.append((_("Désactivé"), "warning"))
+        return format_html_join(" ", "{}", ((badge(text, tone),) for text, tone in states)) or "–"
+
+    @admin.display(description=_("texte du document"))
+    def source_text(self, chunk: Chunk) -> str:
+        return long_text(document_text(chunk))
+
+    @admin.display(description=_("questions du modèle qui n’ont pas été gardées"))
+    def rejected(self, chunk: Chunk) -> str:
+        rows = [
+            (each.get("question") or "…", each.get("reason", "")) for each in chunk.rejected_units
+        ]
+        return bullets("{} <strong>({})</strong>", rows)
+
+    @admin.display(description=_("texte"), ordering="content")
+    def excerpt(self, chunk: Chunk) -> SafeString:
+        return format_html('<span class="rp-clip">{}</span>', Truncator(chunk.content).chars(140))
+
+    @admin.display(description=_("document"), ordering="document__name")
+    def document_link(self, chunk: Chunk) -> str:
+        return change_link(chunk.document)
+
+    @admin.display(description=_("rang"), ordering="index")
+    def rank(self, chunk: Chunk) -> int:
+        return chunk.index + 1
+
+    @admin.display(description=_("chemin de titres"))
+    def headings(self, chunk: Chunk) -> str:
+        return long_text(chunk.parent_context)
+
+    @admin.display(description=_("texte"))
+    def text(self, chunk: Chunk) -> str:
+        return long_text(chunk.content)
+
+    @admin.display(description=_("questions"), ordering="units_origin")
+    def origin(self, chunk: Chunk) -> SafeString:
+        tone = _ORIGIN_TONES.get(chunk.units_origin, "neutral")
+        return badge(chunk.get_units_origin_display(), tone)
+
+    @admin.display(description=_("nombre de questions"))
+    def questions(self, chunk: Chunk) -> int:
+        return len(chunk.knowledge_units)
+
+    @admin.display(description=_("questions et réponses"))
+    def units_list(self, chunk: Chunk) -> str:
+        if not chunk.knowledge_units:
+            return gettext("Aucune : ce passage n’est trouvé que par son texte.")
+        pairs = format_html_join(
+            "",
+            "<div><dt>{}</dt><dd>{}</dd></div>",
+            ((unit.get("question", ""), unit.get("answer", "")) for unit in chunk.knowledge_units),
+        )
+        return format_html('<dl class="rp-units">{}</dl>', pairs)
+
+    @admin.display(description=_("mots-clés"))
+    def keyword_list(self, chunk: Chunk) -> str:
+        return ", ".join(map(str, chunk.keywords)) or "–"
+
+
+def _documents_by_agent(chunks: QuerySet[Chunk]) -> dict[Agent, list[int]]:
+    """The documents of these chunks. Asked before the chunks are changed: afterwards the query finds others."""
+    by_agent: defaultdict[int, set[int]] = defaultdict(set)
+    for agent_id, document_id in chunks.values_list("document__agent", "document"):
+        by_agent[agent_id].add(document_id)
+    return {agent: sorted(by_agent[agent.pk]) for agent in Agent.objects.filter(pk__in=by_agent)}
+
+
+@require_POST
+def resolve_chunk(request: HttpRequest, chunk_id: int) -> HttpResponse:
+    """End a conflict by staff's version or by the document's."""
+    require(request, "knowledge.change_chunk")
+    chunk = get_object_or_404(Chunk, pk=chunk_id)
+    choice = request.POST.get("choice")
+    if choice not in ("staff", "document"):
+        raise Http404(gettext("Ce choix n’existe pas."))
+    resolved = resolve_conflict(chunk, "staff" if choice == "staff" else "document")
+    messages.success(request, gettext("Le conflit est réglé."))
+    if resolved is None:
+        return HttpResponseRedirect(admin_url(Chunk, "changelist", staff="conflict"))
+    return HttpResponseRedirect(admin_url(Chunk, "change", chunk.pk))

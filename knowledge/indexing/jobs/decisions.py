@@ -1,0 +1,110 @@
+"""What staff decide about a build that waits, runs or is over: approve, discard, cancel, retry, clean up."""
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.models import IndexingMethod
+from knowledge.exceptions import KnowledgeError
+from knowledge.indexing.jobs.queue import enqueue_sync, in_progress, nudge
+from knowledge.indexing.rebuild import discard_generation
+from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import (
+    collection_alias,
+    generations,
+    new_generation,
+    previous_alias,
+)
+
+
+def approve_build(build: IndexBuild) -> None:
+    """Put a staged generation in service, with what has changed since it was filled."""
+    decided = _decided(build)
+    if not _take(
+        build, BuildStatus.STAGED, BuildStatus.QUEUED, needs_approval=False, preview=decided
+    ):
+        raise KnowledgeError(
+            f"Build {build.pk} is not staged.",
+            public_message=_("Cette reconstruction n’attend pas d’approbation."),
+        )
+    transaction.on_commit(lambda: nudge(build.pk))
+
+
+def discard_build(build: IndexBuild) -> None:
+    """Give a staged generation up; the index in service stays."""
+    ended = {"finished_at": timezone.now(), "preview": _decided(build)}
+    if _take(build, BuildStatus.STAGED, BuildStatus.CANCELLED, **ended):
+        discard_generation(
+            agent=build.agent, method=IndexingMethod(build.method), generation=build.generation
+        )
+
+
+def _decided(build: IndexBuild) -> dict[str, object]:
+    """The preview without the questions that people asked: they were compared for a decision, and it is made."""
+    return {key: value for key, value in build.preview.items() if key != "questions"}
+
+
+def leftover_points(build: IndexBuild) -> int | None:
+    """How many points a rebuild that failed or was cancelled has left behind; `None` where nothing of it is there.
+
+    A generation that readers use, or that a rollback would go to, is no leftover.
+    """
+    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+    if build.kind != BuildKind.REBUILD or build.status not in over or not build.generation:
+        return None
+    store, method = vector_store(), IndexingMethod(build.method)
+    used = [collection_alias(build.agent.slug, method), previous_alias(build.agent, method)]
+    if build.generation in [store.resolve_alias(alias) for alias in used]:
+        return None
+    if build.generation not in generations(store, build.agent, method):
+        return None
+    return store.count(build.generation)
+
+
+def drop_leftover(build: IndexBuild) -> bool:
+    """Drop what a rebuild left behind; the build can still be retried, and then begins anew."""
+    if leftover_points(build) is None:
+        return False
+    vector_store().drop(build.generation)
+    return True
+
+
+def cancel_build(build: IndexBuild) -> bool:
+    """Stop a build that is queued or running; what it has done is kept, and `retry_build` resumes it."""
+    going = (BuildStatus.QUEUED, BuildStatus.RUNNING)
+    return any(
+        _take(build, status, BuildStatus.CANCELLED, finished_at=timezone.now()) for status in going
+    )
+
+
+def retry_build(build: IndexBuild) -> None:
+    """Queue a failed or cancelled build again, with its attempts forgotten; it goes on where it was."""
+    changes: dict[str, object] = {"attempts": 0, "error": "", "finished_at": None}
+    if build.kind == BuildKind.REBUILD and _is_overtaken(build):
+        changes["generation"] = new_generation(build.agent, IndexingMethod(build.method))
+    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+    try:
+        with transaction.atomic():
+            taken = any(_take(build, status, BuildStatus.QUEUED, **changes) for status in over)
+    except IntegrityError as error:
+        if build.kind == BuildKind.REBUILD:
+            raise in_progress(build.agent, IndexingMethod(build.method)) from error
+        if build.kind == BuildKind.REFRESH:
+            return  # another is there already and does the same
+        enqueue_sync(agent=build.agent, document_ids=build.document_ids)
+        return
+    if taken:
+        transaction.on_commit(lambda: nudge(build.pk))
+
+
+def _take(build: IndexBuild, before: BuildStatus, after: BuildStatus, **changes: object) -> bool:
+    """Move a build from one state to another; one caller wins."""
+    rows = IndexBuild.objects.filter(pk=build.pk, status=before)
+    return bool(rows.update(status=after, lease_owner="", not_before=None, **changes))
+
+
+def _is_overtaken(build: IndexBuild) -> bool:
+    """Whether a later generation is in service: names sort by time, and an older one cannot follow it."""
+    alias = collection_alias(build.agent.slug, IndexingMethod(build.method))
+    return (vector_store().resolve_alias(alias) or "") > build.generation

@@ -1,0 +1,103 @@
+"""A worker holds its build by a lease: it renews it, learns from the row that it lost it, and a dead one's is reaped."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import NoReturn
+
+from django.conf import settings
+from django.db import close_old_connections, connection
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+
+from knowledge.exceptions import KnowledgeError
+from knowledge.indexing.jobs.queue import nudge
+from knowledge.indexing.report import OnProgress
+from knowledge.models import BuildPhase, BuildStatus, IndexBuild
+
+
+class LeaseLostError(KnowledgeError):
+    """Another worker has taken the build over; this one must stop writing."""
+
+    code = "lease_lost"
+
+
+class BuildCancelledError(KnowledgeError):
+    """Staff cancelled the build; what is done is kept and it can be resumed."""
+
+    code = "build_cancelled"
+    default_message = _lazy("Ce travail a été annulé.")
+
+
+@contextmanager
+def heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
+    """Renew the lease from a thread of its own until the block ends; the event is set when the lease is lost.
+
+    A build past its hard limit loses its lease too, also under a pool that enforces no limits.
+    """
+    stopped, lost = threading.Event(), threading.Event()
+    limit = time.monotonic() + settings.JOB_HARD_LIMIT_SECONDS
+
+    def beat() -> None:
+        while not stopped.wait(settings.JOB_HEARTBEAT_SECONDS):
+            close_old_connections()
+            if time.monotonic() > limit or not IndexBuild.objects.renew(build_id, owner):
+                lost.set()
+                break
+        connection.close()
+
+    thread = threading.Thread(target=beat, name=f"heartbeat-{build_id}", daemon=True)
+    thread.start()
+    try:
+        yield lost
+    finally:
+        stopped.set()
+        thread.join(timeout=5)
+
+
+def progress_on_row(
+    build_id: int, owner: str, lease_lost: threading.Event, on_progress: OnProgress
+) -> OnProgress:
+    shown: BuildPhase | None = None
+
+    def report(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+        nonlocal shown
+        changes: dict[str, object] = {"done": done, "total": total}
+        if phase is not shown:
+            shown = phase
+            changes |= {"phase": phase, "phase_started_at": timezone.now()}
+        mine = IndexBuild.objects.filter(pk=build_id, lease_owner=owner, status=BuildStatus.RUNNING)
+        if lease_lost.is_set() or not mine.update(**changes):
+            _stop(build_id)
+        on_progress(done, total, phase)
+
+    return report
+
+
+def _stop(build_id: int) -> NoReturn:
+    status = IndexBuild.objects.filter(pk=build_id).values_list("status", flat=True).first()
+    if status == BuildStatus.CANCELLED:
+        raise BuildCancelledError(f"Build {build_id} was cancelled.")
+    raise LeaseLostError(f"Build {build_id} was taken over by another worker.")
+
+
+def reap_builds() -> int:
+    """Queue again what a dead worker left, and nudge what nobody has taken; returns how many were nudged."""
+    now = timezone.now()
+    expired = IndexBuild.objects.expired()
+    expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
+        status=BuildStatus.FAILED,
+        finished_at=now,
+        error=_("Le worker s’est arrêté à chaque essai ; voir son journal."),
+    )
+    expired.update(status=BuildStatus.QUEUED, lease_owner="")
+    forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
+    due = Q(not_before=None) | Q(not_before__lte=now)
+    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED, created_at__lt=forgotten)
+    for pk in (pks := list(waiting.values_list("pk", flat=True))):
+        nudge(pk)
+    return len(pks)

@@ -1,0 +1,155 @@
+"""What is asked for, as a row: a build is made, joined to one that waits, and a worker is told."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from celery import current_app
+from celery.exceptions import OperationalError
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, IndexingMethod
+from knowledge.exceptions import KnowledgeError, RebuildInProgressError
+from knowledge.indexing.sync import methods_without_index
+from knowledge.models import BuildKind, BuildStatus, IndexBuild, WebSource
+from knowledge.vectors.generations import new_generation
+
+logger = logging.getLogger(__name__)
+
+#: By name, because the task module imports this one.
+RUN_TASK = "knowledge.tasks.run_index_build"
+_JOIN_ATTEMPTS = 3
+#: Finished refreshes of one source that are kept to be looked at.
+_KEPT_REFRESHES = 10
+
+
+def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
+    build = IndexBuild.objects.create(
+        agent=agent,
+        kind=BuildKind.DOCUMENTS,
+        document_ids=list(document_ids),
+        total=len(document_ids),
+    )
+    transaction.on_commit(lambda: nudge(build.pk))
+    return build
+
+
+def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
+    """Queue an update of these documents' points; one that nobody has begun takes them along."""
+    wanted = set(document_ids)
+    for _attempt in range(_JOIN_ATTEMPTS):
+        waiting = IndexBuild.objects.filter(
+            agent=agent, kind=BuildKind.SYNC, status=BuildStatus.QUEUED
+        )
+        with transaction.atomic():
+            build = waiting.select_for_update().first()
+            if build is not None:
+                wanted |= set(build.document_ids)
+                ids = sorted(wanted)
+                if waiting.filter(pk=build.pk).update(document_ids=ids, total=len(ids)):
+                    return build
+        try:
+            with transaction.atomic():
+                build = IndexBuild.objects.create(
+                    agent=agent,
+                    kind=BuildKind.SYNC,
+                    document_ids=sorted(wanted),
+                    total=len(wanted),
+                )
+        except IntegrityError:
+            continue  # another was queued in between: it is joined
+        transaction.on_commit(partial(nudge, build.pk))
+        return build
+    raise KnowledgeError(f"An update of {agent.slug} could not be queued.")
+
+
+def create_refresh(source: WebSource) -> IndexBuild:
+    """The row of a refresh, which is its source's lock: the one that waits or runs, where there is one."""
+    rows = IndexBuild.objects.filter(source=source, kind=BuildKind.REFRESH)
+    going = rows.filter(status__in=(BuildStatus.QUEUED, BuildStatus.RUNNING))
+    for _attempt in range(_JOIN_ATTEMPTS):
+        if (build := going.first()) is not None:
+            return build
+        try:
+            with transaction.atomic():
+                build = IndexBuild.objects.create(
+                    agent=source.agent, kind=BuildKind.REFRESH, source=source
+                )
+        except IntegrityError:
+            continue  # another was made in between: it is taken
+        finished = rows.filter(finished_at__isnull=False).order_by("-pk")
+        rows.filter(pk__in=list(finished.values_list("pk", flat=True)[_KEPT_REFRESHES:])).delete()
+        return build
+    raise KnowledgeError(f"A refresh of {source.url} could not be queued.")
+
+
+def enqueue_refresh(source: WebSource) -> IndexBuild:
+    """Queue a refresh; one that waits or runs already is that one."""
+    build = create_refresh(source)
+    transaction.on_commit(partial(nudge, build.pk))
+    return build
+
+
+def enqueue_rebuild(
+    *, agent: Agent, method: IndexingMethod, needs_approval: bool = False
+) -> IndexBuild:
+    """Queue a rebuild; raises `RebuildInProgressError` while one is queued, running or staged for the same index."""
+    build = create_rebuild(agent=agent, method=method, needs_approval=needs_approval)
+    transaction.on_commit(lambda: nudge(build.pk))
+    return build
+
+
+def create_rebuild(
+    *, agent: Agent, method: IndexingMethod, needs_approval: bool = False
+) -> IndexBuild:
+    """The row of a rebuild, which is its lock. A dead worker's lock is taken over, its generation resumed."""
+    abandoned = IndexBuild.objects.expired().filter(
+        agent=agent, kind=BuildKind.REBUILD, method=method
+    )
+    resumed = abandoned.first()
+    if resumed is not None:
+        return resumed
+    try:
+        with transaction.atomic():
+            return IndexBuild.objects.create(
+                agent=agent,
+                kind=BuildKind.REBUILD,
+                method=method,
+                generation=new_generation(agent, method),
+                needs_approval=needs_approval,
+            )
+    except IntegrityError as error:
+        raise in_progress(agent, method) from error
+
+
+def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
+    builds = []
+    for method in methods_without_index(agent):
+        try:
+            builds.append(enqueue_rebuild(agent=agent, method=method))
+        except RebuildInProgressError:
+            logger.info("%s (%s) is being rebuilt already.", agent.slug, method)
+    return builds
+
+
+def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
+    staged = IndexBuild.objects.filter(
+        agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.STAGED
+    ).exists()
+    return RebuildInProgressError(
+        f"{agent.slug} ({method}) is being rebuilt.",
+        public_message=_(
+            "Une reconstruction de cet index attend d’être approuvée ou abandonnée dans l’administration."
+        )
+        if staged
+        else None,
+    )
+
+
+def nudge(build_id: int) -> None:
+    """Tell a worker that there is work. A broker that is away is no error: the reaper nudges again."""
+    try:
+        current_app.send_task(RUN_TASK, args=[build_id])
+    except OperationalError:
+        logger.warning("The broker is unreachable; build %s waits for the reaper.", build_id)

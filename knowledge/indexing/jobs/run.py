@@ -1,0 +1,240 @@
+"""A build claimed, carried out by its kind, and its outcome kept on the row."""
+
+import logging
+import os
+import socket
+import uuid
+from datetime import timedelta
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.exceptions import ApplicationError
+from agents.models import Agent, IndexingMethod
+from knowledge.exceptions import KnowledgeError, RebuildInProgressError
+from knowledge.indexing.jobs.lease import heartbeat, progress_on_row
+from knowledge.indexing.jobs.queue import (
+    create_rebuild,
+    create_refresh,
+    enqueue_missing_indexes,
+    enqueue_sync,
+)
+from knowledge.indexing.path import index_documents, update_documents
+from knowledge.indexing.preview import Preview, compare_questions, recent_questions
+from knowledge.indexing.rebuild import (
+    complete_generation,
+    diff_agent_index,
+    fill_generation,
+    is_in_service,
+    put_in_service,
+)
+from knowledge.indexing.refresh import refresh_pages
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sync import methods_without_index
+from knowledge.models import BuildKind, BuildStatus, Document, DocumentStatus, IndexBuild, WebSource
+from knowledge.overlaps import find_overlaps
+from knowledge.vectors.generations import collection_alias
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_REASON = 1_000
+
+
+def run_build(
+    build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False
+) -> IndexReport | None:
+    """Claim and carry out a build; `None` when another worker has it. Its outcome is kept on the row either way.
+
+    With `may_retry`, a failure for a reason that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
+    """
+    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    if not IndexBuild.objects.claim(build_id, owner):
+        return None
+    build = IndexBuild.objects.select_related("agent").get(pk=build_id)
+    try:
+        with heartbeat(build_id, owner) as lease_lost:
+            watched = progress_on_row(build_id, owner, lease_lost, on_progress)
+            report = _carry_out(build, watched)
+    except ApplicationError as error:
+        reason = f"{error.public_message} ({error})"
+        if may_retry and error.retryable and _retry_later(build, owner, reason):
+            return None
+        _finish(build, owner, BuildStatus.FAILED, error=reason)
+        raise
+    except SoftTimeLimitExceeded:
+        _finish(
+            build, owner, BuildStatus.FAILED, error=_("Le travail a dépassé sa durée maximale.")
+        )
+        raise
+    except Exception as error:
+        # The edge of the job: whatever went wrong, its row says so and no worker takes it for running.
+        logger.exception("Build %s failed unexpectedly.", build_id)
+        failure = KnowledgeError(
+            f"{type(error).__name__}: {error}"[:_LONGEST_REASON],
+            public_message=_("Erreur inattendue ; le journal du worker la détaille."),
+        )
+        _finish(build, owner, BuildStatus.FAILED, error=f"{failure.public_message} ({failure})")
+        raise failure from error
+    if may_retry and report.may_pass:
+        reason = "; ".join(row["reason"] for row in report.failed[:1])
+        if _retry_later(build, owner, reason, report):
+            return report
+    done = BuildStatus.STAGED if build.needs_approval else BuildStatus.DONE
+    _finish(build, owner, done, report=report)
+    if report.embedded and done is BuildStatus.DONE:
+        _look_for_overlaps(build)
+    return report
+
+
+def _look_for_overlaps(build: IndexBuild) -> None:
+    """A service to staff after the work is done: that it failed is no failure of the build."""
+    whole = build.kind == BuildKind.REBUILD
+    try:
+        find_overlaps(build.agent, document_ids=None if whole else set(build.document_ids))
+    except KnowledgeError:
+        logger.exception("Build %s: close questions could not be looked for.", build.pk)
+
+
+def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+    if build.kind == BuildKind.REBUILD:
+        return _rebuild(build, on_progress)
+    if build.kind == BuildKind.REFRESH:
+        return _refresh(build, on_progress)
+    documents = list(
+        Document.objects.filter(agent=build.agent, pk__in=build.document_ids).select_related(
+            "category", "agent"
+        )
+    )
+    if build.kind == BuildKind.SYNC:
+        indexed = [each for each in documents if each.status == DocumentStatus.INDEXED]
+        report = update_documents(agent=build.agent, documents=indexed, on_progress=on_progress)
+    else:
+        report = index_documents(agent=build.agent, documents=documents, on_progress=on_progress)
+    if not report.may_pass:
+        enqueue_missing_indexes(build.agent)
+    return report
+
+
+def _refresh(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+    """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
+    report = IndexReport()
+    source = WebSource.objects.select_related("agent").filter(builds=build).first()
+    if source is None:
+        return report
+    changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
+    build.document_ids = sorted({*build.document_ids, *(document.pk for document in changed)})
+    IndexBuild.objects.filter(pk=build.pk).update(document_ids=build.document_ids)
+    unfinished = (DocumentStatus.PENDING, DocumentStatus.FAILED)
+    documents = list(
+        Document.objects.filter(pk__in=build.document_ids, status__in=unfinished).select_related(
+            "agent", "category"
+        )
+    )
+    if documents:
+        index_documents(
+            agent=build.agent, documents=documents, report=report, on_progress=on_progress
+        )
+        if not report.may_pass:
+            enqueue_missing_indexes(build.agent)
+    return report
+
+
+def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+    method = IndexingMethod(build.method)
+    if is_in_service(agent=build.agent, method=method, generation=build.generation):
+        return complete_generation(agent=build.agent, method=method, generation=build.generation)
+    report = fill_generation(
+        agent=build.agent, method=method, generation=build.generation, on_progress=on_progress
+    )
+    if build.needs_approval:
+        diff = diff_agent_index(agent=build.agent, method=method)
+        asked = recent_questions(build.agent)
+        compared = compare_questions(build.agent, method, build.generation, asked)
+        preview = Preview(diff, tuple(compared)).as_json()
+        IndexBuild.objects.filter(pk=build.pk).update(preview=preview)
+    else:
+        put_in_service(
+            agent=build.agent,
+            method=method,
+            generation=build.generation,
+            fingerprints=report.fingerprints,
+        )
+    return report
+
+
+def _retry_later(
+    build: IndexBuild, owner: str, reason: str, report: IndexReport | None = None
+) -> bool:
+    """Queue the build again after a pause that doubles; `False` when its attempts are used up."""
+    if build.attempts >= settings.JOB_MAX_ATTEMPTS:
+        return False
+    pause = min(
+        settings.JOB_RETRY_SECONDS * 2 ** (build.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS
+    )
+    try:
+        with transaction.atomic():
+            IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
+                status=BuildStatus.QUEUED,
+                error=reason,
+                report=report.as_json() if report else {},
+                not_before=timezone.now() + timedelta(seconds=pause),
+                lease_owner="",
+            )
+    except IntegrityError:  # an update that nobody has begun is there already: it does the same
+        enqueue_sync(agent=build.agent, document_ids=build.document_ids)
+        return False
+    return True
+
+
+def _finish(
+    build: IndexBuild,
+    owner: str,
+    status: BuildStatus,
+    *,
+    report: IndexReport | None = None,
+    error: str = "",
+) -> None:
+    IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
+        status=status,
+        report=report.as_json() if report else {},
+        error=error,
+        finished_at=timezone.now(),
+    )
+
+
+def build_missing_indexes(
+    *, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress
+) -> None:
+    """Build here and now the indexes that do not exist; one that another worker builds is left to it, and told."""
+    for method in methods_without_index(agent):
+        waiting = IndexBuild.objects.filter(
+            agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.QUEUED
+        ).first()
+        try:
+            build = waiting or create_rebuild(agent=agent, method=method)
+        except RebuildInProgressError as error:
+            report.skip(collection_alias(agent.slug, method), str(error.public_message))
+            continue
+        if built := run_build(build.pk, on_progress=on_progress):
+            report.points += built.points
+            report.embedded += built.embedded
+            report.reused += built.reused
+
+
+def refresh_now(
+    source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress
+) -> None:
+    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and told."""
+    build = create_refresh(source)
+    try:
+        done = run_build(build.pk, on_progress=on_progress)
+    except KnowledgeError as error:
+        report.fail(source.url, f"{error.public_message} ({error})")
+        return
+    if done is None:
+        report.skip(source.url, _("Un autre worker relit cette adresse en ce moment."))
+    else:
+        report.absorb(done)

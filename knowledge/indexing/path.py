@@ -1,0 +1,177 @@
+"""The path of a document: what happens from a file that was given to its points in the index, top to bottom.
+
+1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
+   The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
+2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on here.
+3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
+   the document's rows become what it says now (`chunks`);
+   a model writes questions for chunks that have none, where the agent wants that (`units`);
+   the rows become points, and only what changed is embedded and written (`sync`, `points`);
+   the report counts what came out.
+
+Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
+written, stays as a failed document with the reason; the rest of its batch is done.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from django.core.files.base import ContentFile
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents.effective import agent_setting
+from agents.llm.base import language_model
+from agents.models import Agent
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.indexing.chunks import synchronise_chunks
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sync import refuse, write_documents
+from knowledge.indexing.units import complete_units
+from knowledge.models import BuildPhase, Category, Document, DocumentStatus
+from knowledge.parsing.registry import check_size
+from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    document: Document
+    changed: bool
+
+
+def receive_file(
+    *,
+    agent: Agent,
+    name: str,
+    size: int,
+    read: Callable[[], bytes],
+    category: Category | None = None,
+) -> StoredDocument:
+    """Keep a file that was given; raises `UnreadableDocumentError` for one that is too big, before its bytes are read."""
+    check_size(size, filename=name)
+    return store_document(agent=agent, name=name, data=read(), category=category)
+
+
+def store_document(
+    *,
+    agent: Agent,
+    name: str,
+    data: bytes,
+    category: Category | None = None,
+    suffix: str = "",
+) -> StoredDocument:
+    """Keep a file as a document of the agent; the same name again replaces its content, if that differs.
+
+    `suffix` says the format where the name does not: that of a page is its address.
+    """
+    digest = hashlib.sha256(data).hexdigest()
+    with transaction.atomic():
+        # The row first and locked: of two uploads of one name, the second replaces what the first stored.
+        key = Document.objects.get_or_create(agent=agent, name=name)[0].pk
+        document = Document.objects.select_for_update().get(pk=key)
+        is_same = document.file_hash == digest
+        same_category = category is None or document.category_id == category.pk
+        if is_same and document.status == DocumentStatus.INDEXED and same_category:
+            return StoredDocument(document, changed=False)
+        replaced = "" if is_same else document.file.name
+        if not is_same:
+            filename = f"page{suffix}" if suffix else name.rsplit("/", 1)[-1]
+            document.file.save(filename, ContentFile(data), save=False)
+        document.file_hash = digest
+        document.category = category or document.category
+        document.status, document.error = DocumentStatus.PENDING, ""
+        document.save()
+        if replaced and replaced != document.file.name:
+            transaction.on_commit(partial(document.file.storage.delete, replaced))
+    return StoredDocument(document, changed=True)
+
+
+def index_documents(
+    *,
+    agent: Agent,
+    documents: Sequence[Document],
+    report: IndexReport | None = None,
+    on_progress: OnProgress = no_progress,
+) -> IndexReport:
+    """Read, cut, complete and index `documents` in every method in use; a document that fails stops no other."""
+    report = report or IndexReport()
+    readable = _read_and_cut(documents, report, on_progress)
+    if agent_setting(agent, "generate_questions") and (model := language_model()) is not None:
+        complete_units(model, readable, report, on_progress)
+    return update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
+
+
+def _read_and_cut(
+    documents: Sequence[Document], report: IndexReport, on_progress: OnProgress
+) -> list[Document]:
+    readable = []
+    with isolated_reader() as reader:
+        for done, document in enumerate(documents, start=1):
+            if _cut(reader, document, report):
+                readable.append(document)
+            on_progress(done, len(documents), BuildPhase.READING)
+    return readable
+
+
+def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
+    """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
+    found = _read(reader, document)
+    with transaction.atomic():
+        rows = Document.objects.select_for_update().filter(pk=document.pk)
+        digest = rows.values_list("file_hash", flat=True).first()
+        if digest is None:
+            report.skip(document.name, _("Supprimé pendant l’indexation."))
+            return False
+        if digest != document.file_hash:
+            # Whoever stored the new content has it indexed; what was read of the old one must not follow it.
+            report.skip(document.name, _("Remplacé pendant l’indexation."))
+            return False
+        if isinstance(found, str):
+            refuse(document, found, report)
+            return False
+        _update_document(document, found)
+        synchronise_chunks(document, found.drafts)
+    for notice in found.notices:
+        report.skip(document.name, notice)
+    return True
+
+
+def _read(reader: Reader, document: Document) -> ReadDocument | str:
+    """What the stored file says, or why it cannot be read."""
+    try:
+        with document.file.open("rb") as file:
+            return reader.read(file.read(), filename=document.file_name)
+    except UnreadableDocumentError as error:
+        return str(error.public_message)
+    except (OSError, ValueError) as error:
+        # `ValueError`: a document whose file was never stored.
+        return getattr(error, "strerror", None) or str(error)
+
+
+def _update_document(document: Document, read: ReadDocument) -> None:
+    before = (document.title, document.source_type, document.language)
+    document.title, document.source_type = read.title[:500], read.source_type
+    document.language = read.language
+    if (document.title, document.source_type, document.language) != before:
+        document.save(update_fields=["title", "source_type", "language"])
+
+
+def update_documents(
+    *,
+    agent: Agent,
+    documents: Sequence[Document],
+    report: IndexReport | None = None,
+    on_progress: OnProgress = no_progress,
+) -> IndexReport:
+    """Bring the points of `documents` up to date with their rows; nothing is read again and no model is asked."""
+    report = report or IndexReport()
+    written = write_documents(
+        agent=agent, documents=documents, report=report, on_progress=on_progress
+    )
+    report.documents += len(written)
+    for document in written:
+        report.chunks += document.chunks.count()
+        report.waiting += document.chunks.waiting().count()
+    return report

@@ -1,0 +1,79 @@
+"""Generations of an agent's index: `agent_<slug>_<method>_<stamp>` behind the alias `agent_<slug>_<method>`.
+
+Readers only ever use the alias. A second alias, `…_previous`, names the generation that answered before the current
+one: a rollback goes there and nowhere else, because a name alone does not say whether a generation was ever complete.
+"""
+
+import re
+from datetime import UTC, datetime
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.base import Recipe
+from knowledge.exceptions import CollectionMissingError
+from knowledge.models import DocumentStatus
+from knowledge.vectors.base import VectorStore
+
+_STAMP = re.compile(r"_\d{8}T\d{12}$")
+
+
+def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
+    """The name that readers use; it points at the current generation."""
+    return f"agent_{agent_slug}_{method.value}"
+
+
+def new_generation(agent: Agent, method: IndexingMethod) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return f"{collection_alias(agent.slug, method)}_{stamp}"
+
+
+def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> list[str]:
+    """Every generation that the store holds, oldest first."""
+    alias = collection_alias(agent.slug, method)
+    return sorted(
+        info.name
+        for info in store.collections()
+        if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
+    )
+
+
+def previous_alias(agent: Agent, method: IndexingMethod) -> str:
+    return f"{collection_alias(agent.slug, method)}_previous"
+
+
+def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod) -> str | None:
+    """The generation that answered before the current one; `None` when there was none, or after a rollback to it."""
+    previous = store.resolve_alias(previous_alias(agent, method))
+    current = store.resolve_alias(collection_alias(agent.slug, method))
+    return previous if previous != current else None
+
+
+def current_generation(
+    store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe
+) -> str:
+    """The collection behind the alias; a first, empty one is made where there is none.
+
+    Raises `EmbeddingMismatchError` when it was built with another recipe, and `CollectionMissingError` where documents
+    are indexed already: readers would get an index with nothing of them, so only a rebuild can make it. The agent's row
+    is locked meanwhile, so two first runs cannot make two collections.
+    """
+    alias = collection_alias(agent.slug, method)
+    with transaction.atomic():
+        Agent.objects.select_for_update().get(pk=agent.pk)
+        current = store.resolve_alias(alias)
+        if current is None:
+            if agent.documents.filter(status=DocumentStatus.INDEXED).exists():
+                raise CollectionMissingError(
+                    f"{alias} has not been built yet.",
+                    public_message=_(
+                        "L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index."
+                    )
+                    % {"name": alias},
+                )
+            current = new_generation(agent, method)
+            store.ensure(current, recipe)
+            store.point_alias(alias, current)
+    store.ensure(current, recipe)
+    return current

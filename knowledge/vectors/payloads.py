@@ -1,0 +1,312 @@
+"""Both payload formats of a point, and the `Passage` that hides them.
+
+The only file that knows payload field names. They are exactly those of seed 001, sections 1.2 (`qr_atomique`) and
+1.3 (`legacy`); readers accept both formats in any collection.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agents.models import IndexingMethod
+from knowledge.embeddings.base import Purpose
+from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Together
+
+#: The namespace of every point id; a point's natural key below it gives a UUIDv5, so indexing again overwrites.
+POINT_NAMESPACE = uuid.UUID("5e0a1b44-6c0b-5d0e-9d0f-7c3c1f6a2b90")
+
+
+#: The fields in which words are looked for, and how much a word of each counts.
+SEARCHED_FIELDS: Mapping[str, float] = {
+    "question": 1.0,
+    "summary": 1.0,
+    "source_doc": 1.0,
+    "document_title": 1.0,
+    "parent_context": 1.0,
+    "content": 1.0,
+    "display_text": 1.0,
+}
+#: In a point that has a question, the answer says less about what it is for than the question does.
+SEARCHED_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_text": 0.25}
+#: The fields that filters look at, of which a store may keep an index.
+FILTERED_TEXTS = ("category", "chunk_category", "type")
+FILTERED_NUMBERS = ("chunk_id", "document_id")
+#: What the points of one chunk have in common, and what tells them apart.
+OF_ONE_CHUNK = Together("chunk_id", "type")
+
+
+class PointType(StrEnum):
+    QA_PAIR = "qa_pair"
+    SOURCE_MATERIAL = "source_material"
+    LEGACY = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrieved point, whichever format it was written in.
+
+    `score` is the cosine with the question, `overlap` the share of the question's words that the point has (0 where
+    words were not looked at), `lift` what the words and the other points of its chunk add (`knowledge.search`).
+    """
+
+    point_id: str
+    type: PointType
+    score: float
+    content: str
+    question: str
+    title: str
+    parent_context: str
+    category: str
+    summary: str
+    document_id: int | None
+    chunk_id: int | None
+    chunk_index: int | None = None
+    #: Whether its chunk has questions of its own; known once the passage is confirmed in the database.
+    has_questions: bool = False
+    overlap: float = 0.0
+    lift: float = 0.0
+    #: A validated answer (seed 001, section 5.4); its row is known once the passage is confirmed.
+    is_faq: bool = False
+    learned_id: int | None = None
+    is_courtesy: bool = False
+    #: Where its document's page is; known once the passage is confirmed, empty for a file.
+    url: str = ""
+
+    @property
+    def relevance(self) -> float:
+        """What ranks its chunk; the cosine where words were not looked at."""
+        return self.score + self.lift
+
+    @property
+    def chunk_key(self) -> tuple[object, ...]:
+        """What two points of one chunk, or of one validated answer, have in common, in either format."""
+        if self.learned_id is not None:
+            return ("learned", self.learned_id)
+        if self.chunk_id is not None:
+            return (self.chunk_id,)
+        if self.document_id is not None and self.chunk_index is not None:
+            return (self.document_id, self.chunk_index)
+        return (self.point_id, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFacts:
+    """What the payloads of one chunk's points say."""
+
+    agent_id: int
+    document_id: int
+    document_uuid: str
+    document_title: str
+    source_type: str
+    chunk_id: int
+    chunk_index: int
+    parent_context: str
+    content: str
+    summary: str
+    keywords: tuple[str, ...]
+    category: str
+    chunk_category: str
+    chunk_category_id: int | None
+    indexed_at: str
+
+
+def point_id(*, agent_id: int, kind: PointType, chunk_id: int, ordinal: int = 0) -> str:
+    return str(uuid.uuid5(POINT_NAMESPACE, f"{agent_id}:{kind.value}:{chunk_id}:{ordinal}"))
+
+
+def qa_pair_payload(facts: ChunkFacts, *, question: str, answer: str) -> dict[str, Json]:
+    return {
+        "type": PointType.QA_PAIR.value,
+        "display_text": answer,
+        "question": question,
+        **_atomic_fields(facts),
+    }
+
+
+def source_material_payload(facts: ChunkFacts) -> dict[str, Json]:
+    return {
+        "type": PointType.SOURCE_MATERIAL.value,
+        "display_text": facts.content,
+        "summary": facts.summary,
+        **_atomic_fields(facts),
+    }
+
+
+def _atomic_fields(facts: ChunkFacts) -> dict[str, Json]:
+    return {
+        "category": facts.chunk_category or facts.category,
+        "source_doc": facts.document_title,
+        "parent_context": facts.parent_context,
+        "chunk_id": facts.chunk_id,
+        "document_id": facts.document_id,
+        "agent_id": facts.agent_id,
+    }
+
+
+#: What every validated answer says of itself (seed 001, section 5.4).
+FAQ_CATEGORY = "FAQ"
+FAQ_SOURCE = "FAQ Validée"
+
+
+def faq_payload(*, agent_id: int, question: str, answer: str, indexed_at: str) -> dict[str, Json]:
+    return {
+        "type": PointType.QA_PAIR.value,
+        "category": FAQ_CATEGORY,
+        "display_text": answer,
+        "question": question,
+        "source_doc": FAQ_SOURCE,
+        "parent_context": "",
+        "chunk_id": None,
+        "document_id": None,
+        "agent_id": agent_id,
+        "is_faq": True,
+        "indexed_at": indexed_at,
+    }
+
+
+def is_faq_point(payload: Payload) -> bool:
+    return payload.get("is_faq") is True
+
+
+def validated_answers() -> PayloadFilter:
+    """Match the points of validated answers."""
+    return PayloadFilter(all_of=(Condition("is_faq", True),))
+
+
+def agent_filter(agent_id: int) -> PayloadFilter:
+    """The points of one agent in a collection that agents share."""
+    return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
+
+
+def searched_filter(categories: list[str]) -> PayloadFilter | None:
+    """What a search in these categories may find: a validated answer stands beside every category."""
+    chosen = category_filter(categories)
+    if chosen is None:
+        return None
+    return PayloadFilter(any_of=(*chosen.any_of, Condition("is_faq", True)))
+
+
+def legacy_payload(facts: ChunkFacts) -> dict[str, Json]:
+    return {
+        "content": facts.content,
+        "document_id": facts.document_id,
+        "document_uuid": facts.document_uuid,
+        "document_title": facts.document_title,
+        "chunk_index": facts.chunk_index,
+        "category": facts.category,
+        "source_type": facts.source_type,
+        "indexed_at": facts.indexed_at,
+        "summary": facts.summary,
+        "keywords": list(facts.keywords),
+        "chunk_category": facts.chunk_category,
+        "chunk_category_id": facts.chunk_category_id,
+    }
+
+
+def embedded_text(payload: Payload) -> tuple[str, Purpose]:
+    """What a point's vector is made of; derived from its payload alone, so a vector can be reused safely.
+
+    `qa_pair`: the question. `source_material`: the summary, or the heading path where there is none, and the content.
+    `legacy`: category and content (seed 001, sections 1.2 and 1.3).
+    """
+    content = _text(payload, "display_text") or _text(payload, "content")
+    match _text(payload, "type"):
+        case PointType.QA_PAIR:
+            return _text(payload, "question"), Purpose.QUERY
+        case PointType.SOURCE_MATERIAL:
+            path = (_text(payload, "source_doc"), _text(payload, "parent_context"))
+            heading = _text(payload, "summary") or " > ".join(part for part in path if part)
+        case _:
+            heading = _text(payload, "chunk_category") or _text(payload, "category")
+    return (f"{heading}\n{content}" if heading else content), Purpose.PASSAGE
+
+
+def same_payload(stored: Payload, planned: Payload) -> bool:
+    """Whether two payloads say the same, but for when they were written."""
+    return undated(stored) == undated(planned)
+
+
+def undated(payload: Payload) -> dict[str, Json]:
+    """What a payload says, but for when it was written."""
+    return {**payload, "indexed_at": None}
+
+
+def searched_fields(payload: Mapping[str, object]) -> Mapping[str, float]:
+    """The fields of a point in which words are looked for, with what a word of each counts."""
+    return SEARCHED_BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
+
+
+def passage_from_hit(hit: Hit) -> Passage:
+    """Normalise either format (seed 001, section 4.5)."""
+    payload = hit.payload
+    kind = _text(payload, "type")
+    return Passage(
+        point_id=hit.id,
+        type=PointType(kind) if kind in set(PointType) else PointType.LEGACY,
+        score=hit.score,
+        content=_text(payload, "display_text") or _text(payload, "content"),
+        question=_text(payload, "question"),
+        title=_text(payload, "source_doc") or _text(payload, "document_title"),
+        parent_context=_text(payload, "parent_context"),
+        category=_text(payload, "category") or _text(payload, "chunk_category"),
+        summary=_text(payload, "summary"),
+        document_id=_number(payload, "document_id"),
+        chunk_id=_number(payload, "chunk_id"),
+        chunk_index=_number(payload, "chunk_index"),
+        overlap=hit.overlap,
+        is_faq=is_faq_point(payload),
+    )
+
+
+def category_filter(names: list[str]) -> PayloadFilter | None:
+    """Match `category` or `chunk_category`, so that both formats are found (seed 001, section 5.2)."""
+    if not names:
+        return None
+    keys = ("category", "chunk_category")
+    return PayloadFilter(any_of=tuple(Condition(key, name) for name in names for key in keys))
+
+
+def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
+    """Match the points of these documents, in both formats."""
+    return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
+
+
+def is_question(payload: Payload) -> bool:
+    """Whether a point is a question with its answer."""
+    return _text(payload, "type") == PointType.QA_PAIR
+
+
+def document_of(payload: Payload) -> int | None:
+    """The document that a point belongs to; a validated answer belongs to none."""
+    return _number(payload, "document_id")
+
+
+def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:
+    """Which payload field holds what, by method (seed 001, section 4.1)."""
+    if method is IndexingMethod.QA_ATOMIC:
+        return {
+            "content_field": "display_text",
+            "category_field": "category",
+            "has_types": True,
+            "types": [PointType.QA_PAIR.value, PointType.SOURCE_MATERIAL.value],
+            "question_field": "question",
+            "source_field": "source_doc",
+            "context_field": "parent_context",
+        }
+    return {
+        "content_field": "content",
+        "category_field": "chunk_category",
+        "has_types": False,
+        "source_field": "document_title",
+    }
+
+
+def _text(payload: Payload, key: str) -> str:
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _number(payload: Payload, key: str) -> int | None:
+    value = payload.get(key)
+    return value if isinstance(value, int) else None

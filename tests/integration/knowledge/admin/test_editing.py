@@ -1,0 +1,283 @@
+"""The admin of passages and their conflicts, close questions, staged indexes, and the trial search."""
+
+import re
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from django.test import TestCase
+from django.urls import reverse
+
+from agents.admin_base import admin_url
+from agents.models import Agent, Deployment, IndexingMethod
+from knowledge import search as search_module
+from knowledge.calibration.profiles import threshold_profile
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
+from knowledge.models import (
+    BuildKind,
+    BuildStatus,
+    Chunk,
+    IndexBuild,
+    OverlapKind,
+    QuestionOverlap,
+    UnitsOrigin,
+)
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    shown_messages,
+    superuser_client,
+)
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, make_library
+
+LIST = admin_url(Chunk, "changelist")
+
+
+class PassageTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.agent = make_agent()
+        self.document = add_document(self.agent)
+        self.chunk = self.document.chunks.get(content__contains="trois semaines")
+        self.address = admin_url(Chunk, "change", self.chunk.pk)
+
+    def send(self, **changes: Any) -> Any:
+        page = self.client.get(self.address).content.decode()
+        seen = re.search(r'name="seen" value="([0-9a-f]+)"', page)
+        assert seen is not None
+        data = {
+            "seen": seen[1],
+            "content": self.chunk.content,
+            "parent_context": self.chunk.parent_context,
+            "category": "",
+            "enabled": "on",
+            "units-question": [u["question"] for u in self.chunk.knowledge_units],
+            "units-answer": [u["answer"] for u in self.chunk.knowledge_units],
+            **changes,
+        }
+        with self.captureOnCommitCallbacks(execute=True):
+            return self.client.post(self.address, data, follow=True)
+
+    def reload(self) -> Chunk:
+        self.chunk.refresh_from_db()
+        return self.chunk
+
+    def in_conflict(self) -> None:
+        self.send(content=self.chunk.content.replace("trois", "quatre"))
+        changed = FAQ_TEXT.replace("trois", "deux").encode()
+        document = store_document(agent=self.agent, name="faq.md", data=changed).document
+        index_documents(agent=self.agent, documents=[document])
+        assert self.reload().is_in_conflict
+
+    def test_text_and_questions_are_edited_beside_the_text_of_the_document(self) -> None:
+        text = self.chunk.content.replace("trois", "quatre")
+        self.send(
+            **{
+                "content": text,
+                "units-question": ["Combien de temps ?", ""],
+                "units-answer": ["Quatre semaines.", ""],
+            }
+        )
+        assert self.reload().content == text
+        assert self.chunk.units_origin == UnitsOrigin.STAFF
+        assert IndexBuild.objects.get().kind == BuildKind.SYNC
+        page = self.client.get(self.address)
+        self.assertContains(page, "trois semaines")
+        self.assertContains(page, "quatre semaines")
+        self.assertContains(page, "Combien de temps ?")
+
+    def test_a_form_sent_back_unchanged_is_no_edit(self) -> None:
+        chunk = self.document.chunks.get(content__contains="12 euros")
+        self.chunk, self.address = chunk, admin_url(Chunk, "change", chunk.pk)
+        self.send()
+        assert not self.reload().is_edited
+        assert self.chunk.units_origin == UnitsOrigin.FOUND
+
+    def test_a_question_without_an_answer_is_refused(self) -> None:
+        response = self.send(**{"units-question": ["Combien ?"], "units-answer": [""]})
+        self.assertContains(response, "Chaque question a besoin d’une réponse")
+        assert not self.reload().is_edited
+
+    def test_a_passage_that_changed_meanwhile_is_not_overwritten(self) -> None:
+        response = self.send(seen="0" * 64)
+        self.assertContains(response, "a changé depuis que vous l’avez ouvert")
+
+    def test_a_conflict_is_listed_shown_and_resolved_by_a_button(self) -> None:
+        self.in_conflict()
+        self.assertContains(self.client.get(LIST, {"staff": "conflict"}), "Conflit à régler")
+        page = self.client.get(self.address)
+        for text in ("deux semaines", "quatre semaines", "trois semaines"):
+            self.assertContains(page, text)
+        resolve = reverse("admin:knowledge_chunk_resolve", args=[self.chunk.pk])
+        assert self.client.post(resolve, {"choice": "other"}).status_code == 404
+        self.client.post(resolve, {"choice": "document"})
+        assert "deux semaines" in self.reload().content
+        assert not self.chunk.is_in_conflict
+
+    def test_a_text_that_takes_account_of_both_ends_the_conflict(self) -> None:
+        self.in_conflict()
+        self.send(content="Deux semaines, quatre pour les classes.", settled="on")
+        assert not self.reload().is_in_conflict
+        assert self.chunk.is_edited
+
+    def test_passages_are_switched_off_and_on_in_bulk(self) -> None:
+        alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
+        for action, points in (("disable", 0), ("enable", 5)):
+            keys = list(self.document.chunks.values_list("pk", flat=True))
+            self.client.post(LIST, {"action": action, "_selected_action": keys}, follow=True)
+            for build in IndexBuild.objects.filter(status=BuildStatus.QUEUED):
+                run_build(build.pk)
+            assert vector_store().count(alias) == points
+
+    def test_the_model_is_asked_again_about_waiting_passages_only(self) -> None:
+        Chunk.objects.update(asked_with="model")
+        keys = list(self.document.chunks.values_list("pk", flat=True))
+        self.client.post(LIST, {"action": "ask_again", "_selected_action": keys}, follow=True)
+        assert Chunk.objects.filter(asked_with="").get() == self.chunk
+        assert IndexBuild.objects.get().kind == BuildKind.DOCUMENTS
+
+    def test_rejected_questions_are_shown_with_their_reason(self) -> None:
+        Chunk.objects.filter(pk=self.chunk.pk).update(
+            rejected_units=[{"question": "<b>Et ?</b>", "reason": "question vide"}]
+        )
+        page = self.client.get(self.address)
+        self.assertContains(page, "&lt;b&gt;Et ?&lt;/b&gt;")
+        self.assertContains(page, "question vide")
+        found = self.client.get(LIST, {"staff": "rejected"})
+        assert found.context["cl"].result_count == 1
+
+    def test_who_may_only_look_changes_nothing(self) -> None:
+        client = client_of(make_staff("knowledge.view_chunk"))
+        assert client.get(self.address).status_code == 200
+        assert client.post(self.address, {"content": "x"}).status_code == 403
+        resolve = reverse("admin:knowledge_chunk_resolve", args=[self.chunk.pk])
+        assert client.post(resolve, {"choice": "staff"}).status_code == 403
+
+
+class CloseQuestionsTest(TestCase):
+    def make(self) -> QuestionOverlap:
+        number = QuestionOverlap.objects.count()
+        return QuestionOverlap.objects.create(
+            agent=make_agent(),
+            key=str(number),
+            kind=OverlapKind.CONTRADICTION,
+            similarity=0.97,
+            first_question="Prix ?",
+            first_answer="12 euros.",
+            second_question="Quel prix ?",
+            second_answer="15 euros.",
+        )
+
+    def test_a_pair_is_listed_and_accepted(self) -> None:
+        client, overlap = superuser_client(), self.make()
+        address = admin_url(QuestionOverlap, "changelist")
+        page = client.get(address)
+        for text in ("Prix ?", "Quel prix ?", "12 euros.", "15 euros.", "réponses différentes"):
+            self.assertContains(page, text)
+        client.post(address, {"action": "accept", "_selected_action": [overlap.pk]})
+        overlap.refresh_from_db()
+        assert overlap.dismissed
+        assert client.get(admin_url(QuestionOverlap, "change", overlap.pk)).status_code == 200
+
+    def test_the_list_takes_the_same_queries_whatever_its_length(self) -> None:
+        one, ten = queries_with_one_and_ten_rows(
+            superuser_client(), admin_url(QuestionOverlap, "changelist"), self.make
+        )
+        assert one == ten
+
+
+class StagedIndexTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
+        self.before = vector_store().resolve_alias(self.alias)
+
+    def stage(self) -> IndexBuild:
+        address = admin_url(IndexBuild, "rebuild", agent=self.agent.pk)
+        self.assertContains(self.client.get(address), "Préparer sans mettre en service")
+        self.client.post(address, {"stage": "1"})
+        build = IndexBuild.objects.get()
+        run_build(build.pk)
+        return build
+
+    def decide(self, build: IndexBuild, verb: str) -> Any:
+        address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[build.pk])
+        return self.client.post(address, follow=True)
+
+    def test_a_staged_index_is_looked_at_and_put_in_service(self) -> None:
+        build = self.stage()
+        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
+        self.assertContains(page, "Mettre en service")
+        self.assertContains(page, "0 ajoutés, 0 retirés, 0 modifiés")
+        assert "mis en service" in shown_messages(self.decide(build, "approve"))
+        run_build(build.pk)
+        assert vector_store().resolve_alias(self.alias) == build.generation
+
+    def test_a_staged_index_is_given_up(self) -> None:
+        build = self.stage()
+        self.decide(build, "discard")
+        build.refresh_from_db()
+        assert build.status == BuildStatus.CANCELLED
+        assert vector_store().resolve_alias(self.alias) == self.before
+
+    def test_a_build_is_cancelled_and_taken_up_again_from_its_page(self) -> None:
+        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
+        build = IndexBuild.objects.get()
+        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
+        self.assertContains(page, "Annuler l’indexation")
+        self.decide(build, "cancel")
+        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
+        self.assertContains(page, "Réessayer")
+        self.decide(build, "retry")
+        build.refresh_from_db()
+        assert build.status == BuildStatus.QUEUED
+
+    def test_decisions_need_the_right(self) -> None:
+        build = self.stage()
+        client = client_of(make_staff("knowledge.view_indexbuild"))
+        for verb in ("cancel", "approve", "discard"):
+            address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[build.pk])
+            assert client.post(address).status_code == 403
+            assert self.client.get(address).status_code == 405
+
+
+class TrialSearchTest(TestCase):
+    def setUp(self) -> None:
+        self.address = reverse("admin:knowledge_chunk_search")
+
+    def ask(self, deployment: Deployment, question: str) -> Any:
+        asked = {"deployment": str(deployment.pk), "question": question}
+        return superuser_client().get(self.address, asked)
+
+    def test_the_production_search_is_shown_with_its_thresholds(self) -> None:
+        deployment = make_library()
+        page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
+        self.assertContains(page, "12 euros")
+        self.assertContains(page, "1,000")
+        assert page.content.count(b"<form") <= 4
+
+    def test_the_guard_rail_of_the_trial_is_held_against_the_relevance(self) -> None:
+        deployment = make_library()
+        Agent.objects.update(guard_rail_threshold=1.5)
+        known = threshold_profile("universal-sentence-encoder-multilingual-3")
+        assert known is not None
+        profile = replace(known, lexical_weight=5.0)
+        with mock.patch.object(search_module, "threshold_profile", return_value=profile):
+            page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
+        self.assertNotContains(page, "Le garde-fou refuserait")
+        self.assertContains(page, "passe (")
+
+    def test_a_missing_index_is_a_message(self) -> None:
+        deployment = make_deployment()
+        page = self.ask(deployment, "Prix ?")
+        assert "pas encore d’index" in shown_messages(page)
+
+    def test_the_page_opens_empty_and_refuses_strangers(self) -> None:
+        self.assertContains(superuser_client().get(self.address), "Tester la recherche")
+        assert client_of(make_staff()).get(self.address).status_code == 403

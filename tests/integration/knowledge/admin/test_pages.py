@@ -1,0 +1,450 @@
+"""The admin of categories, documents, passages and indexations."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import TestCase, override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.admin_base import admin_url
+from agents.models import Agent, IndexingMethod
+from knowledge.exceptions import CollectionMissingError
+from knowledge.indexing.jobs.run import run_build
+from knowledge.models import (
+    BuildKind,
+    BuildStatus,
+    Category,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+    UnitsOrigin,
+)
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    shown_messages,
+    superuser_client,
+)
+from tests.factories import FAQ_TEXT, make_agent
+
+UPLOAD = admin_url(Document, "add")
+
+
+def make_document(agent: Agent | None = None, **overrides: Any) -> Document:
+    """A document as a row with its file, without any indexing."""
+    name = overrides.pop("name", f"{uuid.uuid4().hex[:8]}.md")
+    data = overrides.pop("data", b"# Titre\n\nTexte.")
+    document = Document(agent=agent or make_agent(), name=name, **overrides)
+    document.file.save(name, ContentFile(data), save=False)
+    document.save()
+    return document
+
+
+def make_chunk(document: Document | None = None, **overrides: Any) -> Chunk:
+    defaults = {"index": 0, "content": "La carte coûte 12 euros.", "content_hash": uuid.uuid4().hex}
+    return Chunk.objects.create(document=document or make_document(), **{**defaults, **overrides})
+
+
+def make_build(agent: Agent | None = None, **overrides: Any) -> IndexBuild:
+    defaults = {"kind": BuildKind.DOCUMENTS, "status": BuildStatus.DONE}
+    return IndexBuild.objects.create(agent=agent or make_agent(), **{**defaults, **overrides})
+
+
+def uploaded(name: str, data: bytes = b"# Titre\n\nTexte.") -> SimpleUploadedFile:
+    return SimpleUploadedFile(name, data)
+
+
+class PagesTest(TestCase):
+    def test_every_page_opens_for_a_superuser(self) -> None:
+        client = superuser_client()
+        chunk = make_chunk(knowledge_units=[{"question": "Prix ?", "answer": "12 euros."}])
+        category, build = Category.objects.create(name="Tarifs"), make_build()
+        rows = (
+            (Category, category),
+            (Document, chunk.document),
+            (Chunk, chunk),
+            (IndexBuild, build),
+        )
+        for model, row in rows:
+            for page, args in (("changelist", ()), ("change", (row.pk,)), ("history", (row.pk,))):
+                response = client.get(admin_url(model, page, *args))
+                assert response.status_code == 200, f"{model.__name__} {page}"
+        for model, row in rows[:2]:
+            assert client.get(admin_url(model, "add")).status_code == 200
+            assert client.get(admin_url(model, "delete", row.pk)).status_code == 200
+
+    def test_staff_without_the_right_are_refused(self) -> None:
+        client, chunk, build = client_of(make_staff()), make_chunk(), make_build()
+        document = chunk.document
+        for address in (
+            *(admin_url(model, "changelist") for model in (Category, Document, Chunk, IndexBuild)),
+            admin_url(Document, "change", document.pk),
+            admin_url(Chunk, "change", chunk.pk),
+            admin_url(IndexBuild, "change", build.pk),
+            UPLOAD,
+            reverse("admin:knowledge_document_file", args=[document.pk]),
+            admin_url(IndexBuild, "rebuild", agent=document.agent_id),
+            admin_url(IndexBuild, "rollback", agent=document.agent_id),
+        ):
+            assert client.get(address).status_code == 403, address
+        retry = reverse("admin:knowledge_indexbuild_retry", args=[build.pk])
+        assert client.post(retry).status_code == 403
+
+    def test_a_stranger_is_sent_to_the_login(self) -> None:
+        document = make_document()
+        address = reverse("admin:knowledge_document_file", args=[document.pk])
+        self.assertRedirects(self.client.get(address), f"/admin/login/?next={address}")
+
+    def test_derived_rows_are_never_written(self) -> None:
+        client, build = superuser_client(), make_build()
+        assert client.get(admin_url(IndexBuild, "add")).status_code == 403
+        delete = admin_url(IndexBuild, "delete", build.pk)
+        assert client.post(delete, {"post": "yes"}).status_code == 403
+        assert client.post(admin_url(IndexBuild, "change", build.pk), {}).status_code == 403
+        assert IndexBuild.objects.filter(pk=build.pk).exists()
+
+    def test_a_passage_is_neither_added_nor_deleted_by_hand(self) -> None:
+        client, chunk = superuser_client(), make_chunk()
+        assert client.get(admin_url(Chunk, "add")).status_code == 403
+        delete = admin_url(Chunk, "delete", chunk.pk)
+        assert client.post(delete, {"post": "yes"}).status_code == 403
+        assert Chunk.objects.filter(pk=chunk.pk).exists()
+
+    def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
+        client, agent = superuser_client(), make_agent()
+        category = Category.objects.create(name="Tarifs")
+        for model, make_row in (
+            (Category, lambda: Category.objects.create(name=uuid.uuid4().hex)),
+            (Document, lambda: make_chunk(make_document(agent, category=category))),
+            (Chunk, lambda: make_chunk(make_document(agent), category=category)),
+            (IndexBuild, lambda: make_build(agent)),
+        ):
+            one, ten = queries_with_one_and_ten_rows(
+                client, admin_url(model, "changelist"), make_row
+            )
+            assert one == ten, model.__name__
+
+
+class AddDocumentsTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.agent = make_agent()
+
+    def send(self, *files: SimpleUploadedFile, **fields: Any) -> Any:
+        data = {"agent": self.agent.pk, "category": "", "uploads": list(files), **fields}
+        return self.client.post(UPLOAD, data, follow=True)
+
+    def test_several_files_are_stored_and_their_indexing_is_shown(self) -> None:
+        category = Category.objects.create(name="Tarifs")
+        response = self.send(uploaded("a.md"), uploaded("b.txt", b"Texte"), category=category.pk)
+        build = IndexBuild.objects.get()
+        assert response.redirect_chain[-1][0] == admin_url(IndexBuild, "change", build.pk)
+        assert "Ajoutés : a.md, b.txt" in shown_messages(response)
+        assert set(build.document_ids) == {document.pk for document in self.agent.documents.all()}
+        assert set(self.agent.documents.values_list("category", flat=True)) == {category.pk}
+
+    def test_one_refused_file_stops_no_other_and_its_reason_is_told(self) -> None:
+        with override_settings(MAX_DOCUMENT_BYTES=30):
+            response = self.send(
+                uploaded("vide.md", b""), uploaded("gros.md", b"x" * 31), uploaded("bon.md")
+            )
+        text = shown_messages(response)
+        assert "vide.md n’a pas été ajouté : le fichier est vide." in text
+        assert "gros.md n’a pas été ajouté : le fichier fait" in text
+        assert list(self.agent.documents.values_list("name", flat=True)) == ["bon.md"]
+
+    def test_a_full_disk_is_told_by_file(self) -> None:
+        error = OSError(28, "No space left on device")
+        with mock.patch("knowledge.admin.uploads.receive_file", side_effect=error):
+            text = shown_messages(self.send(uploaded("a.md")))
+        assert "a.md n’a pas été ajouté : No space left on device." in text
+        assert not IndexBuild.objects.exists()
+
+    def test_two_files_of_one_name_do_not_replace_each_other(self) -> None:
+        text = shown_messages(self.send(uploaded("a.md", b"Un"), uploaded("a.md", b"Deux")))
+        assert "un fichier du même nom est déjà dans cet envoi" in text
+        with self.agent.documents.get().file.open("rb") as file:
+            assert file.read() == b"Un"
+
+    def test_a_file_of_a_known_name_replaces_its_content(self) -> None:
+        self.send(uploaded("a.md", b"Un"))
+        assert "Remplacés : a.md" in shown_messages(self.send(uploaded("a.md", b"Deux")))
+        assert self.agent.documents.count() == 1
+
+    def test_an_indexed_file_sent_again_is_left_alone(self) -> None:
+        self.send(uploaded("a.md", b"Un"))
+        self.agent.documents.update(status=DocumentStatus.INDEXED)
+        response = self.send(uploaded("a.md", b"Un"))
+        assert "Déjà indexés à l’identique : a.md" in shown_messages(response)
+        assert IndexBuild.objects.count() == 1
+
+    def test_without_a_file_the_form_says_so(self) -> None:
+        response = self.client.post(UPLOAD, {"agent": self.agent.pk})
+        assert "uploads" in response.context["form"].errors
+        assert response.status_code == 200
+
+    def test_without_an_agent_the_page_leads_to_one(self) -> None:
+        Agent.objects.all().delete()
+        self.assertContains(self.client.get(UPLOAD), admin_url(Agent, "add"))
+
+    def test_the_agent_of_the_link_is_chosen(self) -> None:
+        page = self.client.get(admin_url(Document, "add", agent=self.agent.pk))
+        self.assertContains(page, f'<option value="{self.agent.pk}" selected')
+
+
+class DocumentTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+
+    def test_the_reason_of_a_failure_is_shown_in_list_and_form(self) -> None:
+        document = make_document(status=DocumentStatus.FAILED, error="Ce PDF est une photographie.")
+        for page, args in (("changelist", ()), ("change", (document.pk,))):
+            self.assertContains(
+                self.client.get(admin_url(Document, page, *args)), "Ce PDF est une photographie."
+            )
+
+    def test_the_language_found_is_shown_by_name_and_filtered_by(self) -> None:
+        for code in ("en", "xx", ""):
+            make_document(name=f"notice-{code}.md", language=code)
+        page = self.client.get(admin_url(Document, "changelist"))
+        self.assertContains(page, "Anglais")
+        self.assertContains(page, "xx")
+        page = self.client.get(admin_url(Document, "changelist", language="en"))
+        self.assertContains(page, "notice-en.md")
+        self.assertNotContains(page, "notice-xx.md")
+
+    def test_chosen_documents_are_indexed_again_by_agent(self) -> None:
+        first, second = make_agent(), make_agent()
+        documents = [make_document(first), make_document(first), make_document(second)]
+        response = self.client.post(
+            admin_url(Document, "changelist"),
+            {"action": "index_again", "_selected_action": [each.pk for each in documents]},
+            follow=True,
+        )
+        assert "2 documents vont être indexés à nouveau" in shown_messages(response)
+        assert sorted(len(build.document_ids) for build in IndexBuild.objects.all()) == [1, 2]
+
+    def test_the_file_is_replaced_through_the_form_and_indexed(self) -> None:
+        document = make_document(data=b"Un")
+        response = self.client.post(
+            admin_url(Document, "change", document.pk),
+            {"category": "", "replacement": uploaded("nouveau.md", b"Deux")},
+            follow=True,
+        )
+        assert "va être indexé à nouveau" in shown_messages(response)
+        document.refresh_from_db()
+        with document.file.open("rb") as file:
+            assert file.read() == b"Deux"
+        assert IndexBuild.objects.get().document_ids == [document.pk]
+
+    def test_a_new_category_is_indexed_and_an_unchanged_form_is_not(self) -> None:
+        document, category = make_document(), Category.objects.create(name="Tarifs")
+        address = admin_url(Document, "change", document.pk)
+        self.client.post(address, {"category": ""})
+        assert not IndexBuild.objects.exists()
+        self.client.post(address, {"category": category.pk})
+        document.refresh_from_db()
+        assert document.category == category
+        assert IndexBuild.objects.count() == 1
+
+    def test_a_replacement_that_is_too_big_is_refused_at_its_field(self) -> None:
+        document = make_document()
+        with override_settings(MAX_DOCUMENT_BYTES=3):
+            response = self.client.post(
+                admin_url(Document, "change", document.pk),
+                {"category": "", "replacement": uploaded("a.md")},
+            )
+        assert "replacement" in response.context["adminform"].form.errors
+
+    def test_the_file_is_a_download_and_never_a_page(self) -> None:
+        document = make_document(name="dossier/page.html", data=b"<script>alert(1)</script>")
+        address = reverse("admin:knowledge_document_file", args=[document.pk])
+        response = self.client.get(address)
+        assert response["Content-Disposition"] == 'attachment; filename="page.html"'
+        assert response["Content-Type"] == "application/octet-stream"
+        assert response["X-Content-Type-Options"] == "nosniff"
+        assert response.getvalue() == b"<script>alert(1)</script>"
+
+    def test_a_file_that_left_the_disk_is_not_found(self) -> None:
+        document = make_document()
+        document.file.delete(save=False)
+        Document.objects.filter(pk=document.pk).update(file="ab/gone.md")
+        address = reverse("admin:knowledge_document_file", args=[document.pk])
+        assert self.client.get(address).status_code == 404
+
+    def test_chosen_documents_are_deleted_with_their_passages(self) -> None:
+        chunk = make_chunk()
+        data = {"action": "delete_selected", "_selected_action": [chunk.document_id]}
+        list_page = admin_url(Document, "changelist")
+        self.assertContains(self.client.post(list_page, data), "Supprimer plusieurs objets")
+        self.client.post(list_page, {**data, "post": "yes"})
+        assert not Document.objects.exists()
+        assert not Chunk.objects.exists()
+
+    def test_staff_who_may_only_look_can_read_and_download(self) -> None:
+        document = make_document()
+        client = client_of(make_staff("knowledge.view_document"))
+        page = client.get(admin_url(Document, "change", document.pk))
+        self.assertNotContains(page, "Remplacer le fichier")
+        address = reverse("admin:knowledge_document_file", args=[document.pk])
+        assert client.get(address).status_code == 200
+
+
+class ChunkTest(TestCase):
+    def test_questions_and_answers_are_escaped_and_readable(self) -> None:
+        units = [{"question": "<b>Prix ?</b>", "answer": "12 euros."}]
+        chunk = make_chunk(knowledge_units=units, units_origin=UnitsOrigin.FOUND)
+        page = superuser_client().get(admin_url(Chunk, "change", chunk.pk))
+        self.assertContains(page, "&lt;b&gt;Prix ?&lt;/b&gt;")
+        self.assertContains(page, "12 euros.")
+
+    def test_passages_are_filtered_and_searched(self) -> None:
+        client, waiting = superuser_client(), make_chunk(content="Les horaires du musée")
+        make_chunk(content="Les tarifs", units_origin=UnitsOrigin.FOUND)
+        for query in (
+            {"units_origin__exact": "waiting"},
+            {"document__agent__id__exact": waiting.document.agent_id},
+            {"document__id__exact": waiting.document_id},
+            {"q": "musée"},
+        ):
+            page = client.get(admin_url(Chunk, "changelist", **query))
+            assert list(page.context["cl"].result_list) == [waiting], query
+
+
+class IndexBuildTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+
+    def page(self, **fields: Any) -> Any:
+        return self.client.get(admin_url(IndexBuild, "change", make_build(**fields).pk))
+
+    def test_a_running_build_shows_its_pace_and_asks_again(self) -> None:
+        started = timezone.now() - timedelta(seconds=1000)
+        lease = timezone.now() + timedelta(seconds=60)
+        page = self.page(
+            status=BuildStatus.RUNNING,
+            done=5000,
+            total=10_000,
+            started_at=started,
+            lease_expires_at=lease,
+        )
+        self.assertContains(page, 'hx-trigger="every 3s"')
+        self.assertContains(page, "50 % (5000 / 10000)")
+        self.assertContains(page, "5,0 par seconde, encore 16 min 40 s")
+
+    def test_a_finished_build_does_not_ask_again_and_shows_its_report(self) -> None:
+        report = {
+            "points": 412,
+            "skipped": [],
+            "failed": [{"item": "scan.pdf", "reason": "Ce PDF est une photographie."}],
+        }
+        page = self.page(report=report)
+        self.assertNotContains(page, 'hx-trigger="every')
+        self.assertContains(page, "<dd>412</dd>")
+        self.assertContains(page, "<strong>scan.pdf</strong> : Ce PDF est une photographie.")
+
+    def test_builds_that_do_not_move_say_why(self) -> None:
+        build = make_build(status=BuildStatus.QUEUED)
+        IndexBuild.objects.update(created_at=timezone.now() - timedelta(minutes=5))
+        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
+        self.assertContains(page, "Elle attend un worker")
+        past = timezone.now() - timedelta(seconds=1)
+        self.assertContains(
+            self.page(status=BuildStatus.RUNNING, lease_expires_at=past), "signe de vie"
+        )
+
+    def test_a_failed_build_is_retried_from_its_page_and_from_the_list(self) -> None:
+        build = make_build(status=BuildStatus.FAILED, error="Panne.")
+        self.assertContains(self.client.get(admin_url(IndexBuild, "change", build.pk)), "Réessayer")
+        self.client.post(reverse("admin:knowledge_indexbuild_retry", args=[build.pk]))
+        build.refresh_from_db()
+        assert build.status == BuildStatus.QUEUED
+        IndexBuild.objects.update(status=BuildStatus.FAILED)
+        response = self.client.post(
+            admin_url(IndexBuild, "changelist"),
+            {"action": "retry", "_selected_action": [build.pk]},
+            follow=True,
+        )
+        assert "1 indexation relancée." in shown_messages(response)
+
+    def test_a_build_that_did_not_fail_is_not_retried(self) -> None:
+        build = make_build(status=BuildStatus.DONE)
+        address = reverse("admin:knowledge_indexbuild_retry", args=[build.pk])
+        assert "Aucune de ces indexations" in shown_messages(self.client.post(address, follow=True))
+        assert self.client.get(address).status_code == 405
+
+
+class IndexPagesTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.agent = make_agent()
+
+    def test_a_rebuild_is_confirmed_then_queued_and_shown(self) -> None:
+        address = admin_url(IndexBuild, "rebuild", agent=self.agent.pk)
+        self.assertContains(self.client.get(address), "Q/R Atomique")
+        assert not IndexBuild.objects.exists()
+        response = self.client.post(address, follow=True)
+        build = IndexBuild.objects.get()
+        assert build.method == IndexingMethod.QA_ATOMIC
+        assert response.redirect_chain[-1][0] == admin_url(IndexBuild, "change", build.pk)
+
+    def test_a_second_rebuild_is_refused_with_its_reason(self) -> None:
+        address = admin_url(IndexBuild, "rebuild", agent=self.agent.pk)
+        self.client.post(address)
+        text = shown_messages(self.client.post(address, follow=True))
+        assert "déjà en cours" in text
+        assert IndexBuild.objects.count() == 1
+
+    def test_going_back_without_a_previous_generation_says_so(self) -> None:
+        address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
+        assert self.client.get(address).status_code == 200
+        with mock.patch(
+            "knowledge.admin.build_decisions.rollback_agent_index",
+            side_effect=CollectionMissingError(),
+        ):
+            text = shown_messages(self.client.post(address, follow=True))
+        assert "il n’y a pas de génération précédente" in text
+
+    def test_from_files_to_an_index_and_back_to_the_one_before(self) -> None:
+        files = [uploaded("faq.md", FAQ_TEXT.encode()), uploaded("scan.pdf", b"%PDF-1.4 truncated")]
+        self.client.post(UPLOAD, {"agent": self.agent.pk, "uploads": files})
+        run_build(IndexBuild.objects.get().pk)
+        page = self.client.get(admin_url(IndexBuild, "change", IndexBuild.objects.get().pk))
+        self.assertContains(page, "<strong>scan.pdf</strong>")
+        assert set(self.agent.documents.values_list("name", "status")) == {
+            ("faq.md", DocumentStatus.INDEXED),
+            ("scan.pdf", DocumentStatus.FAILED),
+        }
+        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
+        run_build(IndexBuild.objects.filter(kind=BuildKind.REBUILD).get().pk)
+        rollback = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
+        text = shown_messages(self.client.post(rollback, follow=True))
+        assert "répond de nouveau avec la génération" in text
+
+    def test_an_address_without_a_known_agent_is_not_found(self) -> None:
+        for query in ({}, {"agent": "x"}, {"agent": 0}):
+            assert self.client.get(admin_url(IndexBuild, "rebuild", **query)).status_code == 404
+
+
+class AutocompleteTest(TestCase):
+    def test_documents_are_offered_to_the_filter_of_passages(self) -> None:
+        document = make_document(name="guide.md")
+        response = superuser_client().get(
+            reverse("admin:autocomplete"),
+            {
+                "app_label": "knowledge",
+                "model_name": "chunk",
+                "field_name": "document",
+                "term": "guide",
+            },
+        )
+        assert [each["id"] for each in response.json()["results"]] == [str(document.pk)]
+        assert User.objects.count() == 1

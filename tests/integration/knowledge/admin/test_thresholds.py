@@ -1,0 +1,68 @@
+"""Calibrations and verdicts in the admin: looked at, deleted, and said on the settings pages."""
+
+import uuid
+
+from django.test import TestCase
+
+from agents.admin_base import admin_url
+from agents.models import Agent
+from knowledge.calibration.stored import forget_calibrations
+from knowledge.embeddings.base import embedder
+from knowledge.models import PairVerdict, ThresholdCalibration
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    superuser_client,
+)
+from tests.factories import make_agent, make_calibration
+
+
+class CalibrationAdminTest(TestCase):
+    def setUp(self) -> None:
+        forget_calibrations()
+        self.addCleanup(forget_calibrations)
+
+    def test_pages_open_and_show_the_interval(self) -> None:
+        client, row = superuser_client(), make_calibration()
+        page = client.get(admin_url(ThresholdCalibration, "changelist"))
+        self.assertContains(page, "60.0% [")
+        for name in ("change", "delete"):
+            assert client.get(admin_url(ThresholdCalibration, name, row.pk)).status_code == 200
+        assert client.get(admin_url(ThresholdCalibration, "add")).status_code == 403
+
+    def test_a_calibration_takes_the_notice_away(self) -> None:
+        agent, client = make_agent(direct_answer_threshold=None), superuser_client()
+        address = admin_url(Agent, "change", agent.pk)
+        self.assertContains(client.get(address), "Les réponses directes sont désactivées")
+        make_calibration(model=embedder().recipe.model)
+        forget_calibrations()
+        self.assertNotContains(client.get(address), "Les réponses directes sont désactivées")
+
+    def test_a_verdict_is_signed_by_who_gave_it(self) -> None:
+        user = make_staff("knowledge.add_pairverdict", "knowledge.view_pairverdict")
+        data = {"stored": "Quand ?", "asked": "À quelle date ?", "same_answer": "on", "index": ""}
+        answer = client_of(user).post(admin_url(PairVerdict, "add"), data)
+        assert answer.status_code == 302
+        assert PairVerdict.objects.get().decided_by == user
+
+    def test_staff_without_the_right_are_refused(self) -> None:
+        client = client_of(make_staff())
+        for model in (ThresholdCalibration, PairVerdict):
+            assert client.get(admin_url(model, "changelist")).status_code == 403
+
+    def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
+        client = superuser_client()
+        for model, make_row in (
+            (ThresholdCalibration, make_calibration),
+            (
+                PairVerdict,
+                lambda: PairVerdict.objects.create(
+                    stored=uuid.uuid4().hex, asked="b", same_answer=True
+                ),
+            ),
+        ):
+            one, ten = queries_with_one_and_ten_rows(
+                client, admin_url(model, "changelist"), make_row
+            )
+            assert one == ten, model.__name__

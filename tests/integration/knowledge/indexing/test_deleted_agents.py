@@ -1,0 +1,70 @@
+"""The indexes of a deleted agent go, and nothing of an agent that took its name since."""
+
+from unittest import mock
+
+from django.test import TestCase
+
+from agents.models import IndexingMethod
+from knowledge import tasks
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.tasks import drop_abandoned_indexes, drop_indexes
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias
+from tests.factories import add_document, make_agent
+
+ALIAS = collection_alias("aide", IndexingMethod.QA_ATOMIC)
+
+
+class DeletedAgentTests(TestCase):
+    def setUp(self) -> None:
+        self.store = vector_store()
+        self.agent = make_agent(slug="aide")
+        add_document(self.agent)
+
+    def delete(self) -> tuple[mock.Mock, mock.Mock]:
+        """Delete the agent while no worker runs; what is left to one."""
+        with (
+            mock.patch.object(tasks.drop_indexes, "delay") as named,
+            mock.patch.object(tasks.drop_abandoned_indexes, "delay") as abandoned,
+            self.captureOnCommitCallbacks(execute=True),
+        ):
+            self.agent.delete()
+        return named, abandoned
+
+    def test_every_generation_of_a_deleted_agent_goes(self) -> None:
+        named, abandoned = self.delete()
+        drop_indexes(*named.call_args.args)
+        assert [info.name for info in self.store.collections()] == []
+        abandoned.assert_not_called()
+
+    def test_late_cleanup_spares_the_index_of_a_new_agent_of_that_name(self) -> None:
+        named, _abandoned = self.delete()
+        add_document(make_agent(slug="aide"))
+        drop_indexes(*named.call_args.args)
+        assert self.store.count(ALIAS) == 5
+        assert len(self.store.collections()) == 1
+
+    def test_new_agent_does_not_take_over_an_index_that_waits_to_be_dropped(self) -> None:
+        old = self.store.resolve_alias(ALIAS)
+        self.delete()
+        assert self.store.resolve_alias(ALIAS) is None
+        add_document(make_agent(slug="aide"))
+        assert self.store.resolve_alias(ALIAS) != old
+
+    def test_store_that_is_away_at_the_deletion_is_tidied_later(self) -> None:
+        with mock.patch.object(
+            type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")
+        ):
+            named, abandoned = self.delete()
+        named.assert_not_called()
+        drop_abandoned_indexes(*abandoned.call_args.args)
+        assert self.store.collections() == []
+
+    def test_tidying_later_spares_the_index_of_a_new_agent_of_that_name(self) -> None:
+        with mock.patch.object(
+            type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")
+        ):
+            _named, abandoned = self.delete()
+        add_document(make_agent(slug="aide"))
+        drop_abandoned_indexes(*abandoned.call_args.args)
+        assert self.store.count(ALIAS) >= 5

@@ -1,0 +1,245 @@
+"""Which generation answers: after a failed rebuild, after a rollback, after another embedding model, during a write."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+
+from agents.admin_base import admin_url
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import (
+    CollectionMissingError,
+    EmbeddingMismatchError,
+    VectorStoreUnavailableError,
+)
+from knowledge.indexing import points, rebuild
+from knowledge.indexing.jobs.decisions import drop_leftover, leftover_points, retry_build
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.points import PlannedPoint
+from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.indexing.sync import point_ids, remove_points, stale_documents
+from knowledge.models import Document, IndexBuild
+from knowledge.vectors.base import Json, vector_store
+from knowledge.vectors.generations import collection_alias, generations
+from tests.admin_pages import superuser_client
+from tests.factories import add_document, make_agent, make_deployment
+from tests.failing_store import failing_store
+
+FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
+QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
+
+
+class RollbackTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.store = vector_store()
+
+    def live(self, method: IndexingMethod = QA) -> str | None:
+        return self.store.resolve_alias(collection_alias(self.agent.slug, method))
+
+    def rebuild(self, method: IndexingMethod = QA) -> str:
+        build = create_rebuild(agent=self.agent, method=method)
+        run_build(build.pk)
+        return build.generation
+
+    def failed_rebuild(self) -> IndexBuild:
+        build = create_rebuild(agent=self.agent, method=QA)
+        with (
+            mock.patch("knowledge.indexing.points.WRITE_BATCH", 2),
+            failing_store("", after=1),
+            pytest.raises(VectorStoreUnavailableError),
+        ):
+            run_build(build.pk)
+        return build
+
+    def test_rollback_never_lands_on_what_a_failed_rebuild_left(self) -> None:
+        good = self.live()
+        self.failed_rebuild()
+        self.rebuild()
+        assert rollback_agent_index(agent=self.agent, method=QA) == good
+        assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
+
+    def test_staff_see_what_a_failed_rebuild_left_and_drop_it(self) -> None:
+        live, build = self.live(), self.failed_rebuild()
+        build.refresh_from_db()
+        client, page = superuser_client(), admin_url(IndexBuild, "change", build.pk)
+        assert client.get(page).context["leftover_points"] == 2
+        client.post(admin_url(IndexBuild, "drop", build.pk))
+        assert client.get(page).context["leftover_points"] is None
+        assert generations(self.store, self.agent, QA) == [live]
+        retry_build(build)
+        assert run_build(build.pk) is not None
+        assert self.live() == build.generation
+
+    def test_generation_in_service_or_of_a_rollback_is_no_leftover(self) -> None:
+        first = self.live()
+        self.rebuild()
+        for generation in filter(None, (first, self.live())):
+            build = IndexBuild(
+                agent=self.agent, kind="rebuild", method=QA, status="failed", generation=generation
+            )
+            assert leftover_points(build) is None
+            assert not drop_leftover(build)
+
+    def test_failed_rebuild_after_the_current_one_is_no_target_either(self) -> None:
+        good = self.live()
+        self.rebuild()
+        failed = self.failed_rebuild()
+        assert rollback_agent_index(agent=self.agent, method=QA) == good
+        assert self.live() != failed.generation
+
+    def test_failed_generation_is_dropped_by_the_next_rebuild(self) -> None:
+        failed = self.failed_rebuild()
+        self.rebuild()
+        assert failed.generation not in generations(self.store, self.agent, QA)
+
+    def test_rebuild_after_a_rollback_drops_the_rejected_generation(self) -> None:
+        first = self.live()
+        rejected = self.rebuild()
+        rollback_agent_index(agent=self.agent, method=QA)
+        self.rebuild()
+        assert rejected not in generations(self.store, self.agent, QA)
+        assert rollback_agent_index(agent=self.agent, method=QA) == first
+
+    def test_second_rollback_in_a_row_is_refused(self) -> None:
+        first = self.live()
+        self.rebuild()
+        rollback_agent_index(agent=self.agent, method=QA)
+        with pytest.raises(CollectionMissingError):
+            rollback_agent_index(agent=self.agent, method=QA)
+        assert self.live() == first
+
+    def test_rollback_to_another_embedding_model_is_refused(self) -> None:
+        other = HashingEmbedder(dimensions=128)
+        with (
+            mock.patch("knowledge.indexing.rebuild.embedder", return_value=other),
+            mock.patch("knowledge.indexing.sync.embedder", return_value=other),
+        ):
+            current = self.rebuild()
+            with pytest.raises(EmbeddingMismatchError, match="another embedding model"):
+                rollback_agent_index(agent=self.agent, method=QA)
+        assert self.live() == current
+
+    def test_rollback_of_two_methods_moves_both_or_none(self) -> None:
+        make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
+        add_document(self.agent)
+        current = {QA: self.live(QA), LEGACY: self.rebuild(LEGACY)}
+        for arguments in ([], ["--json"]):
+            with pytest.raises(CommandError, match="legacy|qr_atomique"):
+                call_command(
+                    "rebuild_agent_index",
+                    self.agent.slug,
+                    "--rollback",
+                    *arguments,
+                    stdout=io.StringIO(),
+                )
+        assert {method: self.live(method) for method in current} == current
+
+    def test_cleanup_keeps_the_target_of_a_rollback_and_a_staged_generation(self) -> None:
+        first = self.live()
+        self.rebuild()
+        staged = create_rebuild(agent=self.agent, method=QA, needs_approval=True)
+        run_build(staged.pk)
+        call_command("qdrant_cleanup", stdout=io.StringIO())
+        assert staged.generation in generations(self.store, self.agent, QA)
+        assert rollback_agent_index(agent=self.agent, method=QA) == first
+
+
+class WrittenMeanwhileTests(TestCase):
+    """Another process writes at the worst moment of a rebuild: nothing of it is lost."""
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.alias = collection_alias(self.agent.slug, QA)
+        self.store = vector_store()
+
+    def stored(self, document: Document) -> int:
+        ids = point_ids(document.chunks.all())
+        return len(self.store.fetch(self.alias, ids))
+
+    def rebuild_with(self, *, before: str, act: Callable[[], object]) -> None:
+        """A rebuild during which `act` happens once, just before a step of it."""
+        real = getattr(rebuild, before)
+        done: list[object] = []
+
+        def step(*arguments: Any, **options: Any) -> Any:
+            if not done:
+                done.append(act())
+            return real(*arguments, **options)
+
+        with mock.patch.object(rebuild, before, step):
+            run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert done
+
+    def test_document_indexed_after_the_last_pass_is_in_the_new_generation(self) -> None:
+        self.rebuild_with(before="_verify", act=lambda: add_document(self.agent, name="late.md"))
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+
+    def test_document_deleted_after_the_last_pass_leaves_no_points(self) -> None:
+        add_document(self.agent, name="second.md")
+
+        def delete() -> None:
+            document = self.agent.documents.get(name="second.md")
+            ids = point_ids(document.chunks.all())
+            document.delete()
+            remove_points(agent_slug=self.agent.slug, ids=ids)
+
+        self.rebuild_with(before="_verify", act=delete)
+        assert self.store.count(self.alias) == 5
+
+    def test_document_indexed_just_after_the_alias_moved_is_kept(self) -> None:
+        self.rebuild_with(before="_catch_up", act=lambda: add_document(self.agent, name="late.md"))
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+
+    def test_document_indexed_while_the_new_generation_catches_up_is_kept(self) -> None:
+        live = self.store.resolve_alias(self.alias)
+        real = points.plan_agent
+
+        def plan(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+            late = agent.documents.filter(name="late.md")
+            planned = list(real(agent, method))
+            if self.store.resolve_alias(self.alias) != live and not late.exists():
+                add_document(agent, name="late.md")
+            return iter(planned)
+
+        with mock.patch.object(rebuild, "plan_agent", plan):
+            run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert self.stored(self.agent.documents.get(name="late.md")) == 5
+        assert stale_documents(self.agent) == []
+
+    def test_point_of_another_app_written_to_the_old_generation_follows(self) -> None:
+        text = {"display_text": "Avant."}
+
+        def faq(_agent: Agent, _method: IndexingMethod) -> Iterator[PlannedPoint]:
+            payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", **text}
+            yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
+
+        with mock.patch.object(points, "_sources", [faq]):
+            self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
+        stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
+        assert stored.payload["display_text"] == "Après."
+
+    def test_rebuild_cut_after_the_alias_moved_is_completed_without_filling_again(self) -> None:
+        build = create_rebuild(agent=self.agent, method=QA)
+        with (
+            mock.patch.object(rebuild, "_catch_up", side_effect=VectorStoreUnavailableError("x")),
+            pytest.raises(VectorStoreUnavailableError),
+        ):
+            run_build(build.pk)
+        assert self.store.resolve_alias(self.alias) == build.generation
+        add_document(self.agent, name="late.md")
+        retry_build(build)
+        with mock.patch.object(rebuild, "_fill", side_effect=AssertionError):
+            report = run_build(build.pk)
+        assert report is not None
+        assert (report.documents, report.points) == (2, 10)
+        assert self.store.count(self.alias) == 10
+        assert stale_documents(self.agent) == []

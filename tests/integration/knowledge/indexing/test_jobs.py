@@ -1,0 +1,403 @@
+"""Indexing jobs: what fails and is retried, cancelled and resumed, staged and approved; what follows a change of rows."""
+
+import io
+import json
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+from django.test import TestCase, override_settings
+from django.utils import timezone
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import RebuildInProgressError
+from knowledge.indexing import preview, sync
+from knowledge.indexing.jobs import lease, queue
+from knowledge.indexing.jobs.decisions import (
+    approve_build,
+    cancel_build,
+    discard_build,
+    retry_build,
+)
+from knowledge.indexing.jobs.lease import BuildCancelledError, reap_builds
+from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import index_documents, store_document
+from knowledge.indexing.rebuild import rollback_agent_index
+from knowledge.indexing.report import IndexReport
+from knowledge.models import (
+    BuildKind,
+    BuildPhase,
+    BuildStatus,
+    Category,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+)
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias, generations
+from tests.factories import add_document, make_agent, make_deployment
+from tests.failing_store import failing_store
+
+QA = IndexingMethod.QA_ATOMIC
+TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
+
+
+def stored_documents(agent: Agent, count: int) -> list[Document]:
+    return [
+        store_document(agent=agent, name=f"{n}.md", data=TEXT.format(n=n).encode()).document
+        for n in range(count)
+    ]
+
+
+class FailureTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.documents = stored_documents(self.agent, 4)
+
+    def statuses(self) -> list[str]:
+        return list(self.agent.documents.order_by("pk").values_list("status", flat=True))
+
+    def run_with_retries(self) -> IndexBuild:
+        build = enqueue_documents(agent=self.agent, document_ids=[d.pk for d in self.documents])
+        run_build(build.pk, may_retry=True)
+        build.refresh_from_db()
+        return build
+
+    def test_store_that_stops_in_the_middle_fails_the_rest_by_document_and_a_retry_completes(
+        self,
+    ) -> None:
+        with failing_store("", after=1), mock.patch.object(sync, "GROUP_POINTS", 2):
+            report = index_documents(agent=self.agent, documents=self.documents)
+        assert self.statuses() == ["indexed", "failed", "failed", "failed"]
+        assert [row["item"] for row in report.failed] == ["1.md", "2.md", "3.md"]
+        assert Document.objects.get(name="2.md").error
+        embedded = index_documents(agent=self.agent, documents=self.documents).embedded
+        assert self.statuses() == ["indexed"] * 4
+        assert embedded == 6  # two points each of the three that failed; nothing twice
+
+    def test_failure_that_may_pass_is_tried_again_later_and_completes(self) -> None:
+        with failing_store("") as store:
+            build = self.run_with_retries()
+            assert build.status == BuildStatus.QUEUED
+            assert build.not_before is not None
+            assert run_build(build.pk) is None  # its time has not come
+            store.down = ()
+            IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
+            run_build(build.pk, may_retry=True)
+        build.refresh_from_db()
+        assert (build.status, build.attempts) == (BuildStatus.DONE, 2)
+        assert self.statuses() == ["indexed"] * 4
+
+    @override_settings(JOB_MAX_ATTEMPTS=1)
+    def test_retries_are_bounded_and_the_report_tells_each_document(self) -> None:
+        with failing_store(""):
+            build = self.run_with_retries()
+        assert build.status == BuildStatus.DONE
+        assert len(build.report["failed"]) == 4
+
+    def test_unreadable_file_is_never_retried(self) -> None:
+        self.documents.append(store_document(agent=self.agent, name="vide.md", data=b" ").document)
+        build = self.run_with_retries()
+        assert build.status == BuildStatus.DONE
+        assert [row["item"] for row in build.report["failed"]] == ["vide.md"]
+
+    def test_rebuild_whose_store_stops_is_tried_again_in_its_own_generation(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        build = create_rebuild(agent=self.agent, method=QA)
+        with failing_store(""):
+            run_build(build.pk, may_retry=True)
+        build.refresh_from_db()
+        assert build.status == BuildStatus.QUEUED
+        IndexBuild.objects.update(not_before=None)
+        run_build(build.pk, may_retry=True)
+        alias = collection_alias(self.agent.slug, QA)
+        assert vector_store().resolve_alias(alias) == build.generation
+
+    def test_resumed_rebuild_embeds_nothing_again_that_was_written(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        Chunk.objects.update(summary="Un autre résumé.")  # every content is to be embedded again
+        build = create_rebuild(agent=self.agent, method=QA)
+        with mock.patch("knowledge.indexing.points.WRITE_BATCH", 2):
+            with failing_store("", after=2):
+                run_build(build.pk, may_retry=True)
+            written = vector_store().count(build.generation)
+            IndexBuild.objects.update(not_before=None)
+            report = run_build(build.pk)
+        assert report is not None
+        assert (written, report.embedded, report.points) == (4, 2, 8)
+
+    def test_waiting_build_is_not_nudged_before_its_time(self) -> None:
+        with failing_store(""):
+            build = self.run_with_retries()
+        past = timezone.now() - timedelta(minutes=5)
+        IndexBuild.objects.filter(pk=build.pk).update(created_at=past)
+        with mock.patch.object(lease, "nudge") as nudge:
+            reap_builds()
+        nudge.assert_not_called()
+
+    def test_second_run_of_the_same_files_embeds_nothing_and_asks_no_model(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        again = stored_documents(self.agent, 4)
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            report = index_documents(agent=self.agent, documents=again)
+        assert embed.call_count == 0
+        assert (report.embedded, report.model_calls, report.reused) == (0, 0, 8)
+
+    def test_text_that_cannot_be_embedded_fails_its_document_alone(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        Chunk.objects.filter(document=self.documents[1]).update(
+            knowledge_units=[{"question": "\u200b\u200b", "answer": "Rien."}]
+        )
+        report = IndexReport()
+        sync.write_documents(agent=self.agent, documents=self.documents, report=report)
+        assert self.statuses() == ["indexed", "failed", "indexed", "indexed"]
+
+
+class CancelTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.documents = stored_documents(self.agent, 3)
+
+    def test_cancelled_build_stops_keeps_what_is_done_and_is_resumed(self) -> None:
+        build = enqueue_documents(agent=self.agent, document_ids=[d.pk for d in self.documents])
+
+        def cancel(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+            if phase is BuildPhase.VECTORS and done == 2:
+                cancel_build(build)
+
+        with mock.patch.object(sync, "GROUP_POINTS", 2), pytest.raises(BuildCancelledError):
+            run_build(build.pk, on_progress=cancel)
+        build.refresh_from_db()
+        assert build.status == BuildStatus.CANCELLED
+        assert self.agent.documents.filter(status=DocumentStatus.INDEXED).count() == 1
+        retry_build(build)
+        report = run_build(build.pk)
+        assert report is not None
+        assert (report.documents, report.embedded) == (3, 4)
+
+    def test_queued_build_is_cancelled_before_it_begins(self) -> None:
+        build = enqueue_documents(agent=self.agent, document_ids=[])
+        assert cancel_build(build)
+        assert run_build(build.pk) is None
+        assert not cancel_build(build)
+
+    def test_cancelled_rebuild_overtaken_by_another_is_resumed_in_a_new_generation(self) -> None:
+        index_documents(agent=self.agent, documents=self.documents)
+        first = create_rebuild(agent=self.agent, method=QA)
+        cancel_build(first)
+        run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        retry_build(first)
+        first.refresh_from_db()
+        run_build(first.pk)
+        alias = collection_alias(self.agent.slug, QA)
+        assert vector_store().resolve_alias(alias) == first.generation
+
+
+class StagedTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.document = add_document(self.agent)
+        self.alias = collection_alias(self.agent.slug, QA)
+        self.before = vector_store().resolve_alias(self.alias)
+        Chunk.objects.filter(content__contains="12 euros").update(
+            knowledge_units=[{"question": "Quel est le tarif ?", "answer": "15 euros."}]
+        )
+
+    def stage(self) -> IndexBuild:
+        build = create_rebuild(agent=self.agent, method=QA, needs_approval=True)
+        with mock.patch.object(preview, "_sources", [lambda agent, limit: ["Quel est le tarif ?"]]):
+            run_build(build.pk)
+        build.refresh_from_db()
+        return build
+
+    def test_staged_generation_waits_and_shows_what_it_would_change(self) -> None:
+        build = self.stage()
+        assert build.status == BuildStatus.STAGED
+        assert vector_store().resolve_alias(self.alias) == self.before
+        assert (build.preview["added"], build.preview["removed"], build.preview["changed"]) == (
+            0,
+            0,
+            1,
+        )
+        (compared,) = build.preview["questions"]
+        assert compared["has_other_best"]
+        assert compared["after"][0]["excerpt"] == "15 euros."
+
+    def test_approved_generation_goes_live_with_what_changed_meanwhile(self) -> None:
+        build = self.stage()
+        Chunk.objects.filter(content__contains="mardi").update(content="Ouvert le lundi.")
+        approve_build(build)
+        run_build(build.pk)
+        build.refresh_from_db()
+        assert build.status == BuildStatus.DONE
+        assert vector_store().resolve_alias(self.alias) == build.generation
+        texts = [p.payload["display_text"] for b in vector_store().scroll(self.alias) for p in b]
+        assert "Ouvert le lundi." in texts
+
+    def test_discarded_generation_is_dropped_and_the_index_stays(self) -> None:
+        build = self.stage()
+        discard_build(build)
+        assert vector_store().resolve_alias(self.alias) == self.before
+        assert generations(vector_store(), self.agent, QA) == [self.before]
+
+    def test_questions_of_people_go_when_the_decision_is_made(self) -> None:
+        for decide in (discard_build, approve_build):
+            with self.subTest(decide.__name__):
+                build = self.stage()
+                assert build.preview["questions"]
+                decide(build)
+                build.refresh_from_db()
+                assert "questions" not in build.preview
+                assert build.preview["changed"] == 1
+
+    def test_staged_rebuild_keeps_its_lock_and_says_so(self) -> None:
+        self.stage()
+        with pytest.raises(RebuildInProgressError) as refused:
+            create_rebuild(agent=self.agent, method=QA)
+        assert "approuvée" in str(refused.value.public_message)
+
+    def test_cleanup_leaves_a_staged_generation_alone(self) -> None:
+        build = self.stage()
+        call_command("qdrant_cleanup", verbosity=0, stdout=io.StringIO())
+        assert build.generation in generations(vector_store(), self.agent, QA)
+
+    def test_dry_run_of_the_command_compares_the_questions_of_a_file(self) -> None:
+        path = Path(tempfile.mkdtemp()) / "questions.jsonl"
+        path.write_text('{"question": "Quel est le tarif ?"}\n"Horaires ?"\n\n')
+        out = io.StringIO()
+        options: dict[str, Any] = {"dry_run": True, "questions": path, "json": True}
+        call_command("rebuild_agent_index", self.agent.slug, stdout=out, **options)
+        report = json.loads(out.getvalue())
+        assert (report["added"], report["removed"], report["changed"]) == (0, 0, 1)
+        first, second = report["questions"]
+        assert first["has_other_best"]
+        assert first["before"] != first["after"]
+        assert second["question"] == "Horaires ?"
+
+    def test_command_stages_and_approves(self) -> None:
+        call_command("rebuild_agent_index", self.agent.slug, stage=True, stdout=io.StringIO())
+        assert vector_store().resolve_alias(self.alias) == self.before
+        call_command("rebuild_agent_index", self.agent.slug, approve=True, stdout=io.StringIO())
+        assert vector_store().resolve_alias(self.alias) == IndexBuild.objects.get().generation
+
+    def test_dry_run_compares_questions_and_leaves_nothing_behind(self) -> None:
+        found = preview.preview_rebuild(
+            agent=self.agent, method=QA, questions=["Quel est le tarif ?", "Horaires du mardi ?"]
+        )
+        assert found.diff.changed == 1
+        assert [each.has_other_best for each in found.comparisons] == [True, False]
+        assert generations(vector_store(), self.agent, QA) == [self.before]
+
+    def test_rebuild_after_a_rollback_keeps_the_generation_that_answered(self) -> None:
+        run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert rollback_agent_index(agent=self.agent, method=QA) == self.before
+        run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        assert rollback_agent_index(agent=self.agent, method=QA) == self.before
+
+
+class FollowingRowsTests(TestCase):
+    """Edits reach the index from whichever door; `run_queued` is the worker."""
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
+        self.document = add_document(self.agent)
+        self.chunk = self.document.chunks.get(content__contains="12 euros")
+
+    def run_queued(self) -> list[str]:
+        kinds = []
+        for build in IndexBuild.objects.filter(status=BuildStatus.QUEUED):
+            kinds.append(build.kind)
+            run_build(build.pk)
+        return kinds
+
+    def texts(self) -> str:
+        aliases = [collection_alias(self.agent.slug, method) for method in IndexingMethod]
+        batches = [batch for alias in aliases for batch in vector_store().scroll(alias)]
+        return "\n".join(str(point.payload) for batch in batches for point in batch)
+
+    def test_saved_chunk_reaches_every_method(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True):
+            self.chunk.content = "La carte coûte 99 euros."
+            self.chunk.save()
+        assert self.run_queued() == [BuildKind.SYNC]
+        assert self.texts().count("La carte coûte 99 euros.") == 2
+
+    def test_many_edits_of_one_transaction_are_one_job(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True):
+            for chunk in self.document.chunks.all():
+                chunk.save()
+        assert IndexBuild.objects.get().document_ids == [self.document.pk]
+
+    def test_edits_wait_in_one_job_until_it_begins(self) -> None:
+        other = add_document(self.agent, name="autre.md")
+        first = enqueue_sync(agent=self.agent, document_ids=[self.document.pk])
+        second = enqueue_sync(agent=self.agent, document_ids=[other.pk])
+        assert first == second
+        assert IndexBuild.objects.get().document_ids == sorted([self.document.pk, other.pk])
+
+    def test_bulk_update_is_found_by_comparing(self) -> None:
+        Chunk.objects.filter(pk=self.chunk.pk).update(content="La carte coûte 99 euros.")
+        assert [build.kind for build in reconcile_agent(self.agent.pk)] == [BuildKind.SYNC]
+        self.run_queued()
+        assert self.texts().count("La carte coûte 99 euros.") == 2
+        assert reconcile_agent(self.agent.pk) == []
+
+    def test_renamed_category_reaches_the_payloads(self) -> None:
+        category = Category.objects.create(name="Tarifs")
+        with self.captureOnCommitCallbacks(execute=True):
+            self.document.category = category
+            self.document.save()
+        self.run_queued()
+        with self.captureOnCommitCallbacks(execute=True):
+            category.name = "Prix"
+            category.save()
+        self.run_queued()
+        assert "Tarifs" not in self.texts()
+        assert "Prix" in self.texts()
+
+    def test_deleted_category_leaves_the_payloads(self) -> None:
+        category = Category.objects.create(name="Tarifs")
+        Document.objects.update(category=category)
+        reconcile_agent(self.agent.pk)
+        self.run_queued()
+        with self.captureOnCommitCallbacks(execute=True):
+            category.delete()
+        self.run_queued()
+        assert "Tarifs" not in self.texts()
+
+    def test_method_that_comes_into_use_gets_its_index(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        deployment = make_deployment(agent)
+        with self.captureOnCommitCallbacks(execute=True):
+            deployment.config_overlay = {"indexing_method": "legacy"}
+            deployment.save()
+        build = IndexBuild.objects.get(agent=agent)
+        assert (build.kind, build.method) == (BuildKind.REBUILD, "legacy")
+        run_build(build.pk)
+        assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
+
+    def test_rolled_back_edit_enqueues_nothing(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True), mock.patch.object(queue, "nudge"):
+            try:
+                with transaction.atomic():
+                    self.chunk.save()
+                    raise ValueError
+            except ValueError:
+                pass
+        assert not IndexBuild.objects.exists()
+
+    def test_rollback_is_not_undone_by_the_comparison(self) -> None:
+        run_build(create_rebuild(agent=self.agent, method=QA).pk)
+        rollback_agent_index(agent=self.agent, method=QA)
+        assert reconcile_agent(self.agent.pk) == []

@@ -1,0 +1,123 @@
+"""Documents to points: both methods, what is reused, what is refused, what is removed."""
+
+from unittest import mock
+
+import pytest
+from django.test import TestCase
+
+from agents.models import IndexingMethod
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.indexing.path import index_documents, store_document
+from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
+from knowledge.search import confirm_passages
+from knowledge.vectors.base import vector_store
+from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.payloads import PointType
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
+
+KNOWN = "Combien coûte la carte de lecteur ?"
+
+
+class IndexDocumentTests(TestCase):
+    def test_document_of_questions_needs_no_model(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        assert document.status == DocumentStatus.INDEXED
+        found = search_index(agent, KNOWN).hits[0]
+        assert (found.type, found.question) == (PointType.QA_PAIR, KNOWN)
+        assert "12 euros" in found.content
+
+    def test_chunk_without_questions_is_found_by_its_content_and_counted_waiting(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        waiting = document.chunks.waiting()
+        assert waiting.count() == 1
+        hits = search_index(agent, "Les livres empruntés sont rendus sous trois semaines").hits
+        assert hits[0].type is PointType.SOURCE_MATERIAL
+        assert hits[0].chunk_id == waiting.get().pk
+
+    def test_language_of_a_document_is_stored(self) -> None:
+        assert add_document(make_agent()).language == "fr"
+
+    def test_second_run_embeds_nothing_and_calls_no_model(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            report = index_documents(agent=agent, documents=[document])
+        assert embed.call_count == 0
+        assert (report.embedded, report.reused, report.model_calls) == (0, report.points, 0)
+
+    def test_changed_paragraph_embeds_its_own_points_only(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        stored = store_document(
+            agent=agent, name="faq.md", data=FAQ_TEXT.replace("12 euros", "15 euros").encode()
+        )
+        report = index_documents(agent=agent, documents=[stored.document])
+        assert report.embedded == 2  # the new chunk's question and its content
+        assert "15 euros" in search_index(agent, KNOWN).hits[0].content
+        assert not [hit for hit in search_index(agent, KNOWN).hits if "12 euros" in hit.content]
+
+    def test_every_method_in_use_has_its_own_index(self) -> None:
+        agent = make_agent()
+        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
+        add_document(agent)
+        legacy = search_index(agent, KNOWN, method=IndexingMethod.LEGACY)
+        assert {hit.type for hit in legacy.hits} == {PointType.LEGACY}
+        assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
+
+    def test_unreadable_file_is_kept_with_its_reason_and_the_rest_is_done(self) -> None:
+        agent = make_agent()
+        stored = [
+            store_document(agent=agent, name=name, data=data).document
+            for name, data in (("vide.md", b""), ("faq.md", FAQ_TEXT.encode()))
+        ]
+        report = index_documents(agent=agent, documents=stored)
+        assert [row["item"] for row in report.failed] == ["vide.md"]
+        assert report.documents == 1
+        failed = Document.objects.get(name="vide.md")
+        assert failed.status == DocumentStatus.FAILED
+        assert failed.error
+
+    def test_deleted_chunk_is_not_confirmed(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        found = search_index(agent, KNOWN)
+        chunk_id = found.hits[0].chunk_id
+        assert chunk_id is not None
+        Chunk.objects.filter(pk=chunk_id).delete()
+        kept = confirm_passages(found, agent_id=agent.pk)
+        assert "12 euros" not in " ".join(hit.content for hit in kept.hits)
+
+    def test_deletion_removes_the_points_after_commit(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        with mock.patch("knowledge.signals.remove_points.delay") as remove:
+            with self.captureOnCommitCallbacks(execute=True):
+                document.delete()
+        from knowledge.tasks import remove_points
+
+        remove_points(*remove.call_args.args)
+        assert vector_store().count(alias) == 0
+
+    def test_file_replaced_by_another_loses_its_old_points(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        add_document(agent, text="# Autre\n\n## Où est la mairie ?\n\nPlace du Marché.\n")
+        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        assert vector_store().count(alias) == 2
+
+    def test_other_recipe_is_an_error_and_never_a_wrong_answer(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        other = HashingEmbedder(dimensions=64)
+        with mock.patch("knowledge.indexing.sync.embedder", return_value=other):
+            with pytest.raises(EmbeddingMismatchError):
+                index_documents(agent=agent, documents=[document])
+
+    def test_units_keep_their_origin(self) -> None:
+        document = add_document(make_agent())
+        origins = list(document.chunks.values_list("units_origin", flat=True))
+        assert sorted(origins) == [UnitsOrigin.FOUND, UnitsOrigin.FOUND, UnitsOrigin.WAITING]

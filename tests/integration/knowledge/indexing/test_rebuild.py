@@ -1,0 +1,141 @@
+"""Generations: a rebuild moves the alias when it is complete, can be previewed, resumed and undone."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from unittest import mock
+
+import pytest
+from django.test import TestCase
+from django.utils import timezone
+
+from agents.models import Agent, IndexingMethod
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import RebuildInProgressError
+from knowledge.indexing import points
+from knowledge.indexing.jobs.lease import reap_builds
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.points import PlannedPoint, register_point_source
+from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.models import BuildStatus, Chunk, IndexBuild
+from knowledge.vectors.base import Json, vector_store
+from knowledge.vectors.generations import collection_alias, generations
+from tests.factories import add_document, make_agent
+
+QA = IndexingMethod.QA_ATOMIC
+FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
+
+
+def faq_source(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    payload: dict[str, Json] = {
+        "type": "qa_pair",
+        "question": "Bonjour ?",
+        "display_text": "Bonjour !",
+        "is_faq": True,
+    }
+    yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
+
+
+class RebuildTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.alias = collection_alias(self.agent.slug, QA)
+        self.store = vector_store()
+
+    def rebuild(self) -> IndexBuild:
+        build = create_rebuild(agent=self.agent, method=QA)
+        run_build(build.pk)
+        build.refresh_from_db()
+        return build
+
+    def test_rebuild_moves_the_alias_and_embeds_nothing_that_is_unchanged(self) -> None:
+        before = self.store.resolve_alias(self.alias)
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            build = self.rebuild()
+        assert embed.call_count == 0
+        assert build.status == BuildStatus.DONE
+        assert self.store.resolve_alias(self.alias) == build.generation != before
+        assert build.report["points"] == self.store.count(self.alias) == 5
+
+    def test_points_of_registered_sources_come_along(self) -> None:
+        with mock.patch.object(points, "_sources", []):
+            register_point_source(faq_source)
+            register_point_source(faq_source)
+            self.rebuild()
+        assert FAQ_POINT_ID in self.store.fetch(self.alias, [FAQ_POINT_ID])
+
+    def test_rollback_brings_the_previous_generation_back(self) -> None:
+        first = self.store.resolve_alias(self.alias)
+        self.rebuild()
+        assert rollback_agent_index(agent=self.agent, method=QA) == first
+        assert self.store.resolve_alias(self.alias) == first
+
+    def test_two_generations_are_kept(self) -> None:
+        for _ in range(3):
+            self.rebuild()
+        assert len(generations(self.store, self.agent, QA)) == 2
+
+    def test_second_rebuild_at_the_same_time_fails_at_once(self) -> None:
+        create_rebuild(agent=self.agent, method=QA)
+        with pytest.raises(RebuildInProgressError):
+            create_rebuild(agent=self.agent, method=QA)
+
+    def test_abandoned_rebuild_is_resumed_in_its_own_generation(self) -> None:
+        build = create_rebuild(agent=self.agent, method=QA)
+        IndexBuild.objects.filter(pk=build.pk).update(
+            status=BuildStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
+        )
+        resumed = self.rebuild()
+        assert (resumed.pk, resumed.status) == (build.pk, BuildStatus.DONE)
+
+    def test_preview_counts_what_a_rebuild_would_change(self) -> None:
+        chunk = Chunk.objects.filter(document__agent=self.agent).waiting().get()
+        Chunk.objects.filter(pk=chunk.pk).update(content="Autre règlement.")
+        Chunk.objects.filter(content__contains="12 euros").delete()
+        diff = diff_agent_index(agent=self.agent, method=QA)
+        assert (diff.added, diff.removed, diff.changed) == (0, 2, 1)
+
+    def test_failed_rebuild_leaves_the_index_and_says_why(self) -> None:
+        before = self.store.resolve_alias(self.alias)
+        build = create_rebuild(agent=self.agent, method=QA)
+        with mock.patch(
+            "knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")
+        ):
+            with pytest.raises(RebuildInProgressError):
+                run_build(build.pk)
+        build.refresh_from_db()
+        assert build.status == BuildStatus.FAILED
+        assert build.error
+        assert self.store.resolve_alias(self.alias) == before
+
+
+class ReaperTests(TestCase):
+    def test_build_whose_worker_died_is_queued_again_and_nudged(self) -> None:
+        build = create_rebuild(agent=make_agent(), method=QA)
+        past = timezone.now() - timedelta(minutes=5)
+        IndexBuild.objects.filter(pk=build.pk).update(
+            status=BuildStatus.RUNNING, lease_expires_at=past, created_at=past, attempts=1
+        )
+        with mock.patch("knowledge.indexing.jobs.lease.nudge") as nudge:
+            assert reap_builds() == 1
+        build.refresh_from_db()
+        assert build.status == BuildStatus.QUEUED
+        nudge.assert_called_once_with(build.pk)
+
+    def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
+        build = create_rebuild(agent=make_agent(), method=QA)
+        past = timezone.now() - timedelta(minutes=5)
+        IndexBuild.objects.filter(pk=build.pk).update(
+            status=BuildStatus.RUNNING, lease_expires_at=past, attempts=5
+        )
+        reap_builds()
+        build.refresh_from_db()
+        assert build.status == BuildStatus.FAILED
+        assert build.error
+
+    def test_one_worker_wins_a_claim(self) -> None:
+        build = create_rebuild(agent=make_agent(), method=QA)
+        assert [IndexBuild.objects.claim(build.pk, owner) for owner in "ab"] == [True, False]
+        assert IndexBuild.objects.renew(build.pk, "a")
+        assert not IndexBuild.objects.renew(build.pk, "b")

@@ -1,0 +1,127 @@
+"""Threshold profiles: intervals are right, known models have one, and USE keeps its promise on the French pairs."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faqs.second_key.agreement import compare_questions
+from knowledge.calibration.profiles import (
+    Calibrated,
+    Rate,
+    known_models,
+    threshold_profile,
+    use_calibrations,
+)
+from knowledge.embeddings.base import Purpose
+from knowledge.embeddings.local import UniversalSentenceEncoder
+
+PAIRS = Path(__file__).resolve().parents[3] / "pairs" / "everyday_fr.jsonl"
+USE = "universal-sentence-encoder-multilingual-3"
+
+
+def test_wilson_interval_has_its_known_values() -> None:
+    rate = Rate(8, 10)
+    assert (rate.low, rate.rate, rate.high) == pytest.approx((0.4902, 0.8, 0.9433), abs=1e-4)
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_an_interval_contains_its_rate(hits: int, more: int) -> None:
+    rate = Rate(hits, hits + more)
+    assert 0.0 <= rate.low <= rate.rate <= rate.high <= 1.0
+
+
+def test_more_hits_than_cases_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not a rate"):
+        Rate(2, 1)
+
+
+def test_an_unknown_model_has_no_profile() -> None:
+    assert threshold_profile("hashing") is None
+
+
+def test_openai_profile_keeps_the_seeds_values() -> None:
+    profile = threshold_profile("text-embedding-3-small")
+    assert profile is not None
+    assert (profile.direct_answer, profile.memory, profile.guard_rail) == (0.95, 0.85, 0.5)
+    assert not profile.measured
+
+
+@pytest.mark.parametrize("model", known_models())
+def test_profiles_are_complete_and_ordered(model: str) -> None:
+    profile = threshold_profile(model)
+    assert profile is not None
+    thresholds = (profile.guard_rail, profile.memory, profile.direct_answer)
+    assert list(thresholds) == sorted(value for value in thresholds if value is not None)
+    assert all(value is not None and 0 < value <= 1 for value in thresholds)
+    rates = (profile.direct_hit, profile.direct_false_hit, profile.guard_pass)
+    assert all((rate is not None) == profile.measured for rate in rates)
+    assert profile.source
+
+
+def test_use_serves_no_more_wrong_answers_than_its_profile_says() -> None:
+    profile = threshold_profile(USE)
+    assert profile is not None
+    assert profile.direct_false_hit is not None
+    assert profile.memory is not None
+    traps = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    traps = [pair for pair in traps if not pair["same_answer"]]
+    model = UniversalSentenceEncoder()
+    first, second = (model.embed([p[k] for p in traps], purpose=Purpose.QUERY) for k in "ab")
+    served = [
+        pair
+        for pair, cosine in zip(traps, (first * second).sum(axis=1), strict=True)
+        if cosine >= profile.memory and compare_questions(pair["a"], pair["b"]).agrees
+    ]
+    assert len(served) / len(traps) <= profile.direct_false_hit.high
+
+
+def _calibrated(index: str = "", threshold: float | None = 0.7) -> Calibrated:
+    return Calibrated(
+        model="hashing",
+        index=index,
+        direct_answer=threshold,
+        memory=threshold,
+        source="pairs.jsonl",
+        hit=Rate(60, 100),
+        false_hit=Rate(1, 100),
+    )
+
+
+@pytest.fixture
+def _shipped_profiles_after() -> Iterator[None]:
+    yield
+    use_calibrations(())
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_a_calibration_stands_over_the_shipped_profile() -> None:
+    shipped = threshold_profile(USE)
+    use_calibrations([replace(_calibrated(), model=USE)])
+    profile = threshold_profile(USE)
+    assert shipped is not None
+    assert profile is not None
+    assert (profile.direct_answer, profile.memory) == (0.7, 0.7)
+    assert profile.guard_rail == shipped.guard_rail
+    assert profile.source == "pairs.jsonl"
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_a_calibrated_model_has_no_guard_rail_of_its_own() -> None:
+    use_calibrations([_calibrated()])
+    profile = threshold_profile("hashing")
+    assert profile is not None
+    assert profile.guard_rail is None
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_the_calibration_of_an_index_wins_over_the_models() -> None:
+    use_calibrations([_calibrated(), _calibrated("library", None)])
+    own, other = threshold_profile("hashing", "library"), threshold_profile("hashing", "town")
+    assert own is not None
+    assert other is not None
+    assert (own.direct_answer, other.direct_answer) == (None, 0.7)

@@ -1,0 +1,120 @@
+"""The payload fields of seed 001, sections 1.2 and 1.3, and the passage that hides them."""
+
+from agents.models import IndexingMethod
+from knowledge.embeddings.base import Purpose
+from knowledge.vectors.base import Condition, Hit
+from knowledge.vectors.payloads import (
+    ChunkFacts,
+    PointType,
+    category_filter,
+    embedded_text,
+    legacy_payload,
+    passage_from_hit,
+    payload_mapping,
+    point_id,
+    qa_pair_payload,
+    same_payload,
+    source_material_payload,
+)
+
+FACTS = ChunkFacts(
+    agent_id=1,
+    document_id=2,
+    document_uuid="u",
+    document_title="Guide",
+    source_type="markdown",
+    chunk_id=3,
+    chunk_index=4,
+    parent_context="Tarifs",
+    content="12 euros",
+    summary="",
+    keywords=("prix",),
+    category="Vie pratique",
+    chunk_category="",
+    chunk_category_id=None,
+    indexed_at="2026-01-01T00:00:00",
+)
+ATOMIC = {
+    "type",
+    "display_text",
+    "category",
+    "source_doc",
+    "parent_context",
+    "chunk_id",
+    "document_id",
+    "agent_id",
+}
+
+
+def test_qa_pair_payload_has_exactly_the_seeds_fields() -> None:
+    assert set(qa_pair_payload(FACTS, question="q", answer="a")) == ATOMIC | {"question"}
+
+
+def test_source_material_payload_has_exactly_the_seeds_fields() -> None:
+    assert set(source_material_payload(FACTS)) == ATOMIC | {"summary"}
+
+
+def test_legacy_payload_has_exactly_the_seeds_fields() -> None:
+    assert set(legacy_payload(FACTS)) == {
+        *("content", "document_id", "document_uuid", "document_title", "chunk_index", "category"),
+        *(
+            "source_type",
+            "indexed_at",
+            "summary",
+            "keywords",
+            "chunk_category",
+            "chunk_category_id",
+        ),
+    }
+
+
+def test_both_formats_become_the_same_passage() -> None:
+    atomic = passage_from_hit(Hit("a", 0.9, source_material_payload(FACTS)))
+    legacy = passage_from_hit(Hit("b", 0.9, legacy_payload(FACTS)))
+    assert (atomic.content, atomic.title, atomic.category) == ("12 euros", "Guide", "Vie pratique")
+    assert (legacy.content, legacy.title, legacy.category) == ("12 euros", "Guide", "Vie pratique")
+    assert (atomic.chunk_id, legacy.chunk_id, legacy.chunk_index) == (3, None, 4)
+
+
+def test_category_filter_looks_into_both_fields() -> None:
+    filter_ = category_filter(["FAQ"])
+    assert filter_ is not None
+    assert filter_.any_of == (Condition("category", "FAQ"), Condition("chunk_category", "FAQ"))
+    assert category_filter([]) is None
+
+
+def test_vector_texts_follow_the_seed() -> None:
+    assert embedded_text(qa_pair_payload(FACTS, question="Combien ?", answer="12")) == (
+        "Combien ?",
+        Purpose.QUERY,
+    )
+    assert embedded_text(source_material_payload(FACTS)) == (
+        "Guide > Tarifs\n12 euros",
+        Purpose.PASSAGE,
+    )
+    assert embedded_text(legacy_payload(FACTS)) == ("Vie pratique\n12 euros", Purpose.PASSAGE)
+
+
+def test_point_ids_are_deterministic_and_distinct() -> None:
+    ids = {
+        point_id(agent_id=a, kind=k, chunk_id=c, ordinal=o)
+        for a in (1, 2)
+        for k in PointType
+        for c in (1, 12)
+        for o in (0, 1)
+    }
+    assert len(ids) == 2 * 3 * 2 * 2
+    assert point_id(agent_id=1, kind=PointType.QA_PAIR, chunk_id=1) == point_id(
+        agent_id=1, kind=PointType.QA_PAIR, chunk_id=1
+    )
+
+
+def test_time_of_indexing_alone_is_no_difference() -> None:
+    payload = legacy_payload(FACTS)
+    assert same_payload(payload, {**payload, "indexed_at": "later"})
+    assert not same_payload(payload, {**payload, "content": "13 euros"})
+
+
+def test_payload_mapping_names_the_fields_of_each_method() -> None:
+    assert payload_mapping(IndexingMethod.QA_ATOMIC)["content_field"] == "display_text"
+    assert payload_mapping(IndexingMethod.LEGACY)["category_field"] == "chunk_category"
