@@ -14,8 +14,11 @@ from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import HeldRights, session_conversation, session_turn
+from chat.access.permissions import HeldRights, owned_conversation, owned_turn
 from chat.access.rate_limits import client_address, limit_asking_here
+from chat.access.visitors import Reader
+from chat.doors.frames import websocket_frame
+from chat.doors.questions import start_turn
 from chat.exceptions import RateLimitedError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
@@ -27,7 +30,6 @@ from chat.protocol import (
     RetryFrame,
     StopFrame,
     parse_frame,
-    websocket_frame,
 )
 from chat.runs.runner import runner
 
@@ -69,7 +71,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     def _load(self, conversation_id: uuid.UUID) -> None:
         """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
-        self.conversation = session_conversation(self.scope["session"], conversation_id)
+        self.conversation = owned_conversation(Reader.now(self.scope["session"]), conversation_id)
 
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
@@ -84,16 +86,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
-            case AskFrame(message, client_message_id, replaces):
+            case AskFrame(client_message_id=client_message_id) as asked:
                 await self._rights.check_again()
                 await self._limit(client_message_id)
-                turn_id = await runner.start(
-                    self.conversation,
-                    question=message,
-                    client_message_id=client_message_id,
-                    language=self._language,
-                    replaces=replaces,
-                )
+                turn_id = await start_turn(self.conversation, asked, language=self._language)
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()
@@ -118,7 +114,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _turn(self, turn_id: uuid.UUID) -> Turn:
         """A turn of this socket's conversation, whose rights are looked at again while it is followed."""
-        turn = await in_database(session_turn, self.scope["session"], turn_id)
+        session = self.scope["session"]
+        turn = await in_database(lambda: owned_turn(Reader.now(session), turn_id))
         if turn.conversation_id != self.conversation.pk:
             raise TurnNotFoundError(f"{turn_id} is a turn of another conversation")
         return turn

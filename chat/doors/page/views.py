@@ -21,7 +21,8 @@ from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.access.permissions import open_deployments, owned_conversation, visitor_of
+from chat.access.permissions import open_deployments, owned_conversation
+from chat.access.visitors import Reader, visitor_of
 from chat.archive.sharing import shared_thread
 from chat.citations import escape_citations
 from chat.doors.page.strings import page_strings
@@ -138,7 +139,7 @@ def _is_mine(
     request: HttpRequest, deployment: Deployment | None, conversation_id: uuid.UUID
 ) -> bool:
     try:
-        conversation = owned_conversation(request.user, request.session, conversation_id)
+        conversation = owned_conversation(Reader.of(request), conversation_id)
     except ConversationNotFoundError:
         return False
     return deployment is not None and conversation.deployment_id == deployment.pk
