@@ -3,7 +3,7 @@
 Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
 so that a reader who lost the connection asks for what comes after the last id it saw. This file and
 the serializers of `chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that
-sends it (`chat.doors.frames`).
+sends it (`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
@@ -133,7 +133,7 @@ class Done:
     model: str
     message_id: int | None
     content: str
-    #: What a door needs to write the answer as HTML (`chat.doors.frames`): whose sources its citations lead to.
+    #: What a door needs to write the answer as HTML (`chat.doors.questions`): whose sources its citations lead to.
     turn_id: str = ""
     source_numbers: Sequence[int] = ()
     title: str = ""

@@ -1,14 +1,10 @@
 """Who may open which deployment, and read which conversation, turn and answer. Every door that has a reader asks here."""
 
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from agents.bridges import in_database
 from agents.models import Audience, Deployment
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.exceptions import (
@@ -109,20 +105,3 @@ def start_conversation(
         pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key), defaults=fields
     )
     return conversation
-
-
-class HeldRights:
-    """Rights that a reader was given when a connection began, and may lose before it ends.
-
-    `check` loads what they are about, and raises where they are gone.
-    """
-
-    def __init__(self, check: Callable[[], Any]) -> None:
-        self._check = check
-        self._checked_at = time.monotonic()
-
-    async def check_again(self) -> None:
-        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
-        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
-            await in_database(self._check)
-            self._checked_at = time.monotonic()

@@ -1,11 +1,14 @@
-"""A question over HTTP, and its answer as server-sent events: the same for every door that a reader comes through.
+"""A question comes in and its turn's events go out: what the doors have in common.
 
-A door says who calls (`Caller`). Here a body becomes a question, a question the turn of a conversation, and a turn
-a stream of its events for as long as the caller has the right to them.
+Whichever door it came through, a question becomes a turn by `start_turn`, and whoever reads its events does so for as long as
+they have the right to (`HeldRights`). Over HTTP, a door says who calls (`Caller`), and a body becomes a question, a question a
+turn, and a turn a stream of server-sent events.
 """
 
+import json
+import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from django.conf import settings
@@ -15,19 +18,65 @@ from django.http.response import StreamingHttpResponse
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import HeldRights
-from chat.doors.frames import server_sent_event
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn
 from chat.protocol import (
     AskFrame,
+    Done,
+    Event,
     Failure,
     parse_ask,
     parse_json_object,
     too_long,
     valid_event_id,
 )
+from chat.rendering import render_answer
 from chat.runs.runner import runner
+
+
+async def start_turn(conversation: Conversation, asked: AskFrame, *, language: str) -> uuid.UUID:
+    """The turn of a question in its conversation, whichever door it came through."""
+    return await runner.start(
+        conversation,
+        question=asked.message,
+        client_message_id=asked.client_message_id,
+        language=language,
+        replaces=asked.replaces,
+    )
+
+
+class HeldRights:
+    """Rights that a reader was given when a connection began, and may lose before it ends.
+
+    `check` loads what they are about, and raises where they are gone.
+    """
+
+    def __init__(self, check: Callable[[], Any]) -> None:
+        self._check = check
+        self._checked_at = time.monotonic()
+
+    async def check_again(self) -> None:
+        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
+        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
+            await in_database(self._check)
+            self._checked_at = time.monotonic()
+
+
+def websocket_frame(event_id: int, event: Event) -> str:
+    return json.dumps({"type": event.name, "id": event_id, **_fields(event)}, ensure_ascii=False)
+
+
+def server_sent_event(event_id: int, event: Event) -> bytes:
+    data = json.dumps(_fields(event), ensure_ascii=False)
+    return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """What a page is told of an event; an answer has its HTML from here on."""
+    if not isinstance(event, Done):
+        return event.as_json()
+    html = render_answer(event.content, turn_id=event.turn_id, source_numbers=event.source_numbers)
+    return {**event.as_json(), "html": html}
 
 
 class Caller(Protocol):
@@ -60,17 +109,6 @@ async def continue_turn(
     await in_database(caller.turn, turn_id)
     after = valid_event_id(request.headers.get("Last-Event-ID", 0))
     return stream_turn(turn_id, caller, after=after)
-
-
-async def start_turn(conversation: Conversation, asked: AskFrame, *, language: str) -> uuid.UUID:
-    """The turn of a question in its conversation, whichever door it came through."""
-    return await runner.start(
-        conversation,
-        question=asked.message,
-        client_message_id=asked.client_message_id,
-        language=language,
-        replaces=asked.replaces,
-    )
 
 
 def stream_turn(turn_id: uuid.UUID, caller: Caller, *, after: int = 0) -> StreamingHttpResponse:

@@ -10,15 +10,15 @@ import uuid
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.http import HttpRequest
 from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import HeldRights, owned_conversation, owned_turn
+from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import client_address, limit_asking_here
 from chat.access.visitors import Reader
-from chat.doors.frames import websocket_frame
-from chat.doors.questions import start_turn
+from chat.doors.questions import HeldRights, start_turn, websocket_frame
 from chat.exceptions import RateLimitedError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
@@ -57,7 +57,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def connect(self) -> None:
         self._address = _address_of(self.scope)
-        self._language = self.scope.get("language") or translation.get_language()
+        self._language = _language_of(self.scope)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
             await in_database(self._load, conversation_id)
@@ -156,7 +156,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
 
 def _address_of(scope: dict[str, Any]) -> str:
+    return client_address((scope.get("client") or ("",))[0], _header(scope, b"x-forwarded-for"))
+
+
+def _language_of(scope: dict[str, Any]) -> str:
+    """As for HTTP: the language cookie, then `Accept-Language`, then the site's."""
+    request = HttpRequest()
+    request.COOKIES = dict(scope.get("cookies", {}))
+    request.META["HTTP_ACCEPT_LANGUAGE"] = _header(scope, b"accept-language")
+    return translation.get_language_from_request(request)
+
+
+def _header(scope: dict[str, Any], name: bytes) -> str:
     # A proxy may add a line of its own below those that it was sent.
-    lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    forwarded = b",".join(lines).decode("latin-1")
-    return client_address((scope.get("client") or ("",))[0], forwarded)
+    return b",".join(value for key, value in scope["headers"] if key == name).decode("latin-1")

@@ -1,7 +1,7 @@
 """The caller's own conversations as files."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from urllib.parse import quote
 
 from django.http import HttpResponse
@@ -9,8 +9,6 @@ from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.parsers import BaseParser
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -39,21 +37,14 @@ FORMATS: dict[str, tuple[str, Callable[[Conversation], bytes]]] = {
 }
 
 
-class OneFormat(BaseContentNegotiation):
-    """Our own `?format=` names a document, not a renderer of the framework."""
-
-    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
-        return next(iter(parsers))
-
-    def select_renderer(
-        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        return next(iter(renderers)), JSONRenderer.media_type
-
-
 class ExportView(APIView):
     permission_classes = [AllowAny]
-    content_negotiation_class = OneFormat
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[BaseRenderer, str]:
+        """Our own `?format=` names a document, not a renderer of the framework."""
+        return JSONRenderer(), JSONRenderer.media_type
 
     @extend_schema(
         operation_id="conversation_export",

@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
 from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
-from chat.access.permissions import HeldRights
 from chat.access.rate_limits import limit_key
 from chat.doors.errors import AsyncView, answering_errors
 from chat.doors.openai.requests import parse_request
@@ -32,7 +31,7 @@ from chat.doors.openai.wire import (
     model_json,
     source_lines,
 )
-from chat.doors.questions import bounded_body, event_stream, start_turn
+from chat.doors.questions import HeldRights, bounded_body, event_stream, start_turn
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources

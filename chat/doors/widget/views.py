@@ -33,6 +33,7 @@ from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visit
 from chat.doors import questions
 from chat.doors.errors import answering_errors
 from chat.doors.http.conversations import shown_thread
+from chat.doors.page.framing import content_policy, suggestions
 from chat.exceptions import WidgetClosedError
 from chat.models import Conversation, Turn
 from chat.protocol import valid_uuid
@@ -66,13 +67,12 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 request, "widget/closed.html", {"message": error.public_message}, status=403
             )
             # The sentence is for whoever sets the site up: it may be read there, and holds nothing else.
-            page["Content-Security-Policy"] = _policy("*")
+            page["Content-Security-Policy"] = content_policy(frame_ancestors="*")
             return page
         deployment = visitor.deployment
-        lines = [line.strip() for line in deployment.suggestions.splitlines()]
         context = {
             "deployment": deployment,
-            "suggestions": [line for line in lines if line][:MAX_SUGGESTIONS],
+            "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
             "max_characters": settings.MAX_MESSAGE_CHARACTERS,
             "config": {
                 "visitor": visitor.token(),
@@ -89,7 +89,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
             },
         }
         page = render(request, "widget/frame.html", context)
-    page["Content-Security-Policy"] = _policy(origin)
+    page["Content-Security-Policy"] = content_policy(frame_ancestors=origin)
     page["Content-Language"] = language
     return page
 
@@ -107,19 +107,6 @@ def _framing_origin(request: HttpRequest) -> str:
     if told and told != origin:
         raise WidgetClosedError("another site than the one it says")
     return origin
-
-
-def _policy(ancestors: str) -> str:
-    directives = {
-        "default-src": "'none'",
-        "script-src": "'self'",
-        "style-src": "'self'",
-        "connect-src": "'self'",
-        "form-action": "'none'",
-        "base-uri": "'none'",
-        "frame-ancestors": ancestors,
-    }
-    return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 
 def _language(wanted: Any) -> str:

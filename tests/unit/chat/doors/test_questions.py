@@ -2,7 +2,7 @@
 
 import json
 
-from chat.doors.frames import server_sent_event, websocket_frame
+from chat.doors.questions import server_sent_event, websocket_frame
 from chat.protocol import Delta, Done
 
 
