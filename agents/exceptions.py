@@ -1,7 +1,7 @@
 """The root of every error this project raises on purpose, and the errors of the `agents` app.
 
 An `ApplicationError` carries a stable machine-readable `code`, a translatable `public_message` that may be shown to
-a person, and whether trying again can help. Vendor exceptions are translated at the border of each backend and
+a person, whether trying again can help, and the HTTP status it is answered with. Vendor exceptions are translated at the border of each backend and
 chained; the text of an exception (`str(error)`) is for logs and never reaches an end user.
 """
 
@@ -12,9 +12,10 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ApplicationError(Exception):
-    """Base error: `code` and `retryable` belong to the class, the messages to the instance."""
+    """Base error: `code`, `status` and `retryable` belong to the class, the messages to the instance."""
 
     code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
     default_message: ClassVar[str | Promise] = _("Une erreur interne est survenue.")
     #: Seconds after which another try may succeed, where somebody said so.
@@ -27,6 +28,7 @@ class ApplicationError(Exception):
 
 class LLMError(ApplicationError):
     code = "llm_error"
+    status = 502
     default_message = _("Le modèle de langage n’a pas pu répondre.")
 
 
@@ -34,6 +36,7 @@ class LLMUnavailableError(LLMError):
     """The server refuses connections, rate-limits or fails (5xx; 429 by its subclass)."""
 
     code = "llm_unavailable"
+    status = 503
     retryable = True
     default_message = _("Le modèle de langage est indisponible. Réessayez dans un instant.")
 
@@ -47,6 +50,7 @@ class LLMRateLimitedError(LLMUnavailableError):
 
 class LLMTimeoutError(LLMError):
     code = "llm_timeout"
+    status = 504
     retryable = True
     default_message = _("Le modèle de langage n’a pas répondu à temps. Réessayez dans un instant.")
 

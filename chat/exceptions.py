@@ -1,9 +1,10 @@
 """Errors of the `chat` app."""
 
 import math
+from typing import Self
 
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from agents.exceptions import ApplicationError
 
@@ -17,6 +18,7 @@ class InvalidMessageError(ChatError):
     """A message that is empty, too long, or not of the form the protocol asks for."""
 
     code = "invalid_message"
+    status = 422
     default_message = _("Ce message n’est pas valide.")
 
 
@@ -24,10 +26,18 @@ class MessageTooLargeError(InvalidMessageError):
     """Beyond what is even read."""
 
     code = "message_too_large"
+    status = 413
+
+    @classmethod
+    def beyond(cls, limit: int) -> Self:
+        """A request of more bytes than the limit."""
+        message = gettext("La demande dépasse %(limit)d octets.") % {"limit": limit}
+        return cls("body too large", public_message=message)
 
 
 class TurnRunningError(ChatError):
     code = "turn_running"
+    status = 409
     retryable = True
     default_message = _("Une réponse est déjà en cours dans cette conversation.")
 
@@ -36,6 +46,7 @@ class ConversationNotFoundError(ChatError):
     """Absent, or somebody else's: the two are not told apart."""
 
     code = "conversation_not_found"
+    status = 404
     default_message = _("Cette conversation n’existe pas ou n’est pas la vôtre.")
 
 
@@ -43,11 +54,13 @@ class DeploymentNotFoundError(ChatError):
     """Absent, inactive, or not for this person: the three are not told apart."""
 
     code = "deployment_not_found"
+    status = 404
     default_message = _("Ce déploiement n’existe pas ou ne vous est pas ouvert.")
 
 
 class TurnNotFoundError(ChatError):
     code = "turn_not_found"
+    status = 404
     default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
 
 
@@ -55,6 +68,7 @@ class TurnNotLastError(ChatError):
     """A turn of the past is not run again: its answer would stand after what was said since."""
 
     code = "turn_not_last"
+    status = 409
     default_message = _(
         "La conversation a continué depuis cette question : posez-la de nouveau à la suite."
     )
@@ -64,12 +78,14 @@ class TurnTakenOverError(ConversationNotFoundError):
     """This run was taken for dead, and the turn runs again elsewhere or has its answer: nothing of this one is kept."""
 
     code = "turn_taken_over"
+    status = 500
 
 
 class ServerStoppingError(ChatError):
     """This process is about to end; another one, or the same one started again, takes the question."""
 
     code = "server_stopping"
+    status = 503
     retryable = True
     default_message = _(
         "Le serveur redémarre. Votre question n’est pas perdue : réessayez dans un instant."
@@ -78,12 +94,14 @@ class ServerStoppingError(ChatError):
 
 class TurnTimeoutError(ChatError):
     code = "turn_timeout"
+    status = 504
     retryable = True
     default_message = _("La réponse a pris trop de temps. Réessayez dans un instant.")
 
 
 class AnswerNotSavedError(ChatError):
     code = "answer_not_saved"
+    status = 503
     retryable = True
     default_message = _(
         "La réponse n’a pas pu être enregistrée : copiez-la si vous voulez la garder, puis réessayez."
@@ -101,6 +119,7 @@ class ThreadConflictError(ChatError):
     """Somebody wrote to the thread meanwhile: reload and replay. `version` is the thread's own now."""
 
     code = "thread_conflict"
+    status = 409
     retryable = True
     default_message = _("La conversation a changé entre-temps : relisez-la, puis réessayez.")
 
@@ -113,6 +132,7 @@ class ApprovalOverError(ChatError):
     """The call was decided before, or its turn goes on without it."""
 
     code = "approval_over"
+    status = 409
     default_message = _("Cette demande d’accord n’est plus en attente.")
 
 
@@ -120,6 +140,7 @@ class InvalidToolMessageError(ChatError):
     """A batch that may not be stored; nothing of it is. The public message names what is wrong and where."""
 
     code = "invalid_tool_message"
+    status = 422
     default_message = _("Ces messages ne sont pas valides ; aucun n’a été enregistré.")
 
 
@@ -127,11 +148,13 @@ class ServiceTokenError(ChatError):
     """No service token, or one that is unknown or revoked."""
 
     code = "service_token"
+    status = 401
     default_message = _("Un jeton de service valide est demandé.")
 
 
 class ServiceForbiddenError(ChatError):
     code = "service_forbidden"
+    status = 403
     default_message = _("Ce jeton de service n’ouvre pas cette conversation.")
 
 
@@ -139,6 +162,7 @@ class ApiKeyError(ChatError):
     """No API key, or one that is unknown, revoked or expired."""
 
     code = "invalid_api_key"
+    status = 401
     default_message = _("Une clé d’API valide est demandée.")
 
 
@@ -146,6 +170,7 @@ class DeploymentClosedError(ChatError):
     """A key or a service token is for this deployment, and it is switched off."""
 
     code = "deployment_closed"
+    status = 403
     default_message = _("Ce déploiement est fermé pour le moment.")
 
 
@@ -153,6 +178,7 @@ class WidgetClosedError(ChatError):
     """The deployment is not offered on this site: unknown key, not public, switched off, or a site that is not listed."""
 
     code = "widget_closed"
+    status = 403
     default_message = _("Ce site n’est pas autorisé à afficher cette aide.")
 
 
@@ -160,6 +186,7 @@ class VisitorTokenError(ChatError):
     """No visitor's token, or one that is forged or too old: the frame takes a new one."""
 
     code = "visitor_token"
+    status = 401
     default_message = _("Votre session a expiré. Rechargez la page.")
 
 
@@ -167,6 +194,7 @@ class RateLimitedError(ChatError):
     """Too much in too short a time; `retry_after` says in how many seconds the next try is let through."""
 
     code = "rate_limited"
+    status = 429
     retryable = True
 
     def __init__(self, detail: str = "", *, retry_after: float) -> None:
@@ -186,6 +214,7 @@ class MessageNotFoundError(ChatError):
     """Absent, not an answer, or somebody else's: not told apart."""
 
     code = "message_not_found"
+    status = 404
     default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
 
 
@@ -193,11 +222,13 @@ class LinkNotFoundError(ChatError):
     """Absent, revoked, expired, or not for this person: not told apart."""
 
     code = "link_not_found"
+    status = 404
     default_message = _("Ce lien n’existe pas, n’est plus valable ou ne vous est pas ouvert.")
 
 
 class SharingRefusedError(ChatError):
     code = "sharing_refused"
+    status = 409
     default_message = _("Cette conversation n’a rien à partager, ou est temporaire.")
     too_many = _(
         "Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre."

@@ -2,7 +2,8 @@
 
 Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
 so that a reader who lost the connection asks for what comes after the last id it saw. This file and
-`chat.doors.http.serializers` are the only two that know wire names.
+the serializers of `chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that
+sends it (`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
@@ -132,7 +133,9 @@ class Done:
     model: str
     message_id: int | None
     content: str
-    html: str
+    #: What a door needs to write the answer as HTML (`chat.doors.questions`): whose sources its citations lead to.
+    turn_id: str = ""
+    source_numbers: Sequence[int] = ()
     title: str = ""
     #: Which of the deployment's agents answered, where it has several.
     agent: str = ""
@@ -144,7 +147,6 @@ class Done:
             "model": self.model,
             "messageId": self.message_id,
             "content": self.content,
-            "html": self.html,
             "title": self.title,
             "agent": self.agent,
         }
@@ -175,15 +177,6 @@ class Failure:
 
 Event = Meta | Delta | Sources | Tool | Done | Failure
 FINAL_EVENTS = (Done, Failure)
-
-
-def websocket_frame(event_id: int, event: Event) -> str:
-    return json.dumps({"type": event.name, "id": event_id, **event.as_json()}, ensure_ascii=False)
-
-
-def server_sent_event(event_id: int, event: Event) -> bytes:
-    data = json.dumps(event.as_json(), ensure_ascii=False)
-    return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +249,7 @@ def parse_frame(text: str) -> Frame:
     data = parse_json_object(text)
     match data.get("type"):
         case "ask":
-            return AskFrame(
-                message=valid_question(data.get("message")),
-                client_message_id=valid_client_message_id(data.get("clientMessageId")),
-                replaces=valid_replaced(data.get("replaces")),
-            )
+            return parse_ask(data)
         case "stop":
             return StopFrame()
         case "resume":
@@ -281,6 +270,16 @@ def parse_frame(text: str) -> Frame:
         public_message=_(
             "« type » doit être « ask », « stop », « resume », « retry », « approve » ou « deny »."
         ),
+    )
+
+
+def parse_ask(data: Mapping[str, Any]) -> AskFrame:
+    """The question in an object that a reader sent, by whichever door."""
+    replaced = data.get("replaces")
+    return AskFrame(
+        message=valid_question(data.get("message")),
+        client_message_id=valid_client_message_id(data.get("clientMessageId")),
+        replaces=None if replaced in (None, "") else valid_uuid("replaces", replaced),
     )
 
 
@@ -310,10 +309,6 @@ def valid_client_message_id(value: Any) -> str:
             public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères."),
         )
     return value
-
-
-def valid_replaced(value: Any) -> uuid.UUID | None:
-    return None if value in (None, "") else valid_uuid("replaces", value)
 
 
 def valid_scope(field: str, value: Any) -> str:

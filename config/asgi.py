@@ -11,14 +11,13 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
-from chat.doors.language import LanguageMiddleware  # noqa: E402
 from chat.doors.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": django_application,
         "websocket": AllowedHostsOriginValidator(
-            AuthMiddlewareStack(LanguageMiddleware(URLRouter(websocket_urlpatterns)))
+            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
         ),
     }
 )

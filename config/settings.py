@@ -423,7 +423,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chat.doors.http.bodies.BoundedJSONParser"],
-    "EXCEPTION_HANDLER": "chat.doors.http.api.framework_error",
+    "EXCEPTION_HANDLER": "chat.doors.errors.rest_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {

@@ -12,6 +12,7 @@ class KnowledgeError(ApplicationError):
 
 class EmbeddingUnavailableError(KnowledgeError):
     code = "embedding_unavailable"
+    status = 503
     retryable = True
     default_message = _("Le modèle d’embedding est indisponible. Réessayez dans un instant.")
 
@@ -34,6 +35,7 @@ class EmbeddingMismatchError(KnowledgeError):
 
 class VectorStoreUnavailableError(KnowledgeError):
     code = "vector_store_unavailable"
+    status = 503
     retryable = True
     default_message = _("La base vectorielle est indisponible. Réessayez dans un instant.")
 

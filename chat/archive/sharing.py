@@ -13,7 +13,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.transactions import short_write
-from chat.access.permissions import SomeUser, open_deployments
+from chat.access.permissions import open_deployments
+from chat.access.visitors import SomeUser
 from chat.archive.export.documents import exported_exchanges
 from chat.exceptions import LinkNotFoundError, SharingRefusedError
 from chat.models import Conversation, SharedThread

@@ -10,12 +10,15 @@ import uuid
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.http import HttpRequest
 from django.utils import translation
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import HeldRights, session_conversation, session_turn
+from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import client_address, limit_asking_here
+from chat.access.visitors import Reader
+from chat.doors.questions import HeldRights, start_turn, websocket_frame
 from chat.exceptions import RateLimitedError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
@@ -27,7 +30,6 @@ from chat.protocol import (
     RetryFrame,
     StopFrame,
     parse_frame,
-    websocket_frame,
 )
 from chat.runs.runner import runner
 
@@ -55,7 +57,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def connect(self) -> None:
         self._address = _address_of(self.scope)
-        self._language = self.scope.get("language") or translation.get_language()
+        self._language = _language_of(self.scope)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
             await in_database(self._load, conversation_id)
@@ -69,7 +71,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     def _load(self, conversation_id: uuid.UUID) -> None:
         """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
-        self.conversation = session_conversation(self.scope["session"], conversation_id)
+        self.conversation = owned_conversation(Reader.now(self.scope["session"]), conversation_id)
 
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
@@ -84,16 +86,10 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
-            case AskFrame(message, client_message_id, replaces):
+            case AskFrame(client_message_id=client_message_id) as asked:
                 await self._rights.check_again()
                 await self._limit(client_message_id)
-                turn_id = await runner.start(
-                    self.conversation,
-                    question=message,
-                    client_message_id=client_message_id,
-                    language=self._language,
-                    replaces=replaces,
-                )
+                turn_id = await start_turn(self.conversation, asked, language=self._language)
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()
@@ -118,7 +114,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _turn(self, turn_id: uuid.UUID) -> Turn:
         """A turn of this socket's conversation, whose rights are looked at again while it is followed."""
-        turn = await in_database(session_turn, self.scope["session"], turn_id)
+        session = self.scope["session"]
+        turn = await in_database(lambda: owned_turn(Reader.now(session), turn_id))
         if turn.conversation_id != self.conversation.pk:
             raise TurnNotFoundError(f"{turn_id} is a turn of another conversation")
         return turn
@@ -159,7 +156,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
 
 def _address_of(scope: dict[str, Any]) -> str:
+    return client_address((scope.get("client") or ("",))[0], _header(scope, b"x-forwarded-for"))
+
+
+def _language_of(scope: dict[str, Any]) -> str:
+    """As for HTTP: the language cookie, then `Accept-Language`, then the site's."""
+    request = HttpRequest()
+    request.COOKIES = dict(scope.get("cookies", {}))
+    request.META["HTTP_ACCEPT_LANGUAGE"] = _header(scope, b"accept-language")
+    return translation.get_language_from_request(request)
+
+
+def _header(scope: dict[str, Any], name: bytes) -> str:
     # A proxy may add a line of its own below those that it was sent.
-    lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    forwarded = b",".join(lines).decode("latin-1")
-    return client_address((scope.get("client") or ("",))[0], forwarded)
+    return b",".join(value for key, value in scope["headers"] if key == name).decode("latin-1")

@@ -25,7 +25,6 @@ from agents.bridges import in_database
 from chat.exceptions import ServerStoppingError, TurnTakenOverError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources
-from chat.rendering import render_answer
 from chat.runs.afterwards import settle, write_summary
 from chat.runs.event_log.memory import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.titles import write_title
@@ -492,11 +491,8 @@ def _stored_end(turn: Turn, answer: Message | None) -> Event:
         model=turn.model,
         message_id=answer.pk if answer else None,
         content=content,
-        html=render_answer(
-            content,
-            turn_id=str(turn.pk),
-            source_numbers={source["n"] for source in answer.sources} if answer else set(),
-        ),
+        turn_id=str(turn.pk),
+        source_numbers=[source["n"] for source in answer.sources] if answer else [],
         title=turn.conversation.title,
         agent=turn.answered_by,
     )

@@ -23,7 +23,6 @@ from chat.logs import log_turn
 from chat.metrics import RUNNING, TurnClock
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
-from chat.rendering import render_answer
 from chat.thread.messages import Ending, save_exchange
 from chat.thread.rounds import pending_calls
 from chat.turn.clarification import ask_which
@@ -141,11 +140,8 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             model=answer.model,
             message_id=message_id,
             content=answer.text,
-            html=render_answer(
-                answer.text,
-                turn_id=str(request.turn_id or ""),
-                source_numbers={source["n"] for source in answer.sources},
-            ),
+            turn_id=str(request.turn_id or ""),
+            source_numbers=[source["n"] for source in answer.sources],
             agent=answer.answered_by,
         )
     )

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.contracts
 META = Meta(uuid.uuid4(), uuid.uuid4(), "a", "Un titre", "Une « question » ?")
 SOURCES = Sources([{"n": 1, "title": "Règlement", "score": 0.5}])
 TOOL = Tool("call-1", "clock", "done", 0, 12)
-DONE = Done("done", "llm", "strict", 7, "Bonjour à tous", "<p>Bonjour à tous</p>", "Un titre")
+DONE = Done("done", "llm", "strict", 7, "Bonjour à tous", "t", [1, 2], "Un titre")
 FAILURE = Failure("llm_timeout", "Trop tard.", retryable=True)
 WORDS = [Delta(word) for word in ("Bon", "jour ", "à ", "tous")]
 

@@ -18,9 +18,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.exceptions import ApplicationError
 from chat.access.permissions import owned_turn
-from chat.doors.http.api import error_response
+from chat.access.visitors import Reader
 from chat.doors.http.serializers import ErrorSerializer, StrictSerializer
 from chat.exceptions import ApprovalOverError
 from chat.models import Approval, Turn, TurnStatus
@@ -52,21 +51,13 @@ class ApprovalsView(APIView):
 
     permission_classes = [AllowAny]
 
-    def handle_exception(self, exc: Exception) -> Any:
-        if isinstance(exc, ApprovalOverError):
-            body = {"code": exc.code, "message": str(exc.public_message)}
-            return Response(body, status=409)
-        if isinstance(exc, ApplicationError):
-            return error_response(exc)
-        return super().handle_exception(exc)
-
     @extend_schema(
         operation_id="turn_approvals",
         responses={200: TurnApprovalsSerializer, 404: ErrorSerializer},
     )
     def get(self, request: Request, turn_id: uuid.UUID) -> Response:
         """The calls of a turn that ask for approval, waiting or decided."""
-        return _body(owned_turn(request.user, request.session, turn_id))
+        return _body(owned_turn(Reader.of(request), turn_id))
 
     @extend_schema(
         operation_id="turn_approvals_decide",
@@ -76,7 +67,7 @@ class ApprovalsView(APIView):
     )
     def post(self, request: Request, turn_id: uuid.UUID) -> Response:
         """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
-        turn = owned_turn(request.user, request.session, turn_id)
+        turn = owned_turn(Reader.of(request), turn_id)
         form = DecisionSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         call_id, is_approved = form.validated_data["toolCallId"], form.validated_data["approved"]

@@ -43,6 +43,7 @@ class RefusedFieldError(InvalidMessageError):
     """A field that is missing, malformed or not supported; `param` names it as OpenAI does."""
 
     code = "invalid_request"
+    status = 400
 
     def __init__(self, param: str, public_message: str, *, wire_code: str | None = None) -> None:
         super().__init__(f"refused: {param}", public_message=public_message)

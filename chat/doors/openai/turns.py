@@ -17,7 +17,7 @@ from agents.bridges import in_database
 from agents.effective import current_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
-from chat.access.permissions import keyed_deployment
+from chat.access.keys import keyed_deployment
 from chat.doors.openai.client_threads import ClientThread
 from chat.doors.openai.requests import CompletionRequest
 from chat.doors.openai.wire import Ending
@@ -34,6 +34,7 @@ _UNFINISHED = (TurnStatus.FAILED, TurnStatus.INTERRUPTED)
 
 class IdempotencyConflictError(ChatError):
     code = "idempotency_conflict"
+    status = 422
 
     def __init__(self) -> None:
         message = _("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
@@ -98,15 +99,6 @@ def _attempt(
     return f"{asked.fingerprint}-{failed}"
 
 
-async def start_turn(opened: OpenedRequest, question: str, *, language: str) -> uuid.UUID:
-    return await runner.start(
-        opened.conversation,
-        question=question,
-        client_message_id=opened.client_message_id,
-        language=language,
-    )
-
-
 async def follow_turn(turn_id: uuid.UUID, *, language: str) -> AsyncGenerator[Event, None]:
     """A turn's events to its end. A tool that asks for a person's approval is denied: there is nobody to ask."""
     while True:
@@ -155,6 +147,7 @@ class InterruptedTurnError(ApplicationError):
     """The turn was stopped by the server (it shuts down, or its process died): asking again gives the whole answer."""
 
     code = "interrupted"
+    status = 503
     retryable = True
 
     def __init__(self) -> None:

@@ -1,22 +1,21 @@
 """The edge of `/v1`: keys in, completions out. Sessions and cookies count for nothing here, so no cross-site check is needed."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import wraps
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, JsonResponse
-from django.http.response import HttpResponseBase, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.translation import gettext as _
-from django.views.decorators.csrf import csrf_exempt
 
 from agents.bridges import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import HeldRights, api_key_of, keyed_deployment, keyed_deployments
+from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
+from chat.doors.errors import AsyncView, answering_errors
 from chat.doors.openai.requests import parse_request
 from chat.doors.openai.turns import (
     InterruptedTurnError,
@@ -24,7 +23,6 @@ from chat.doors.openai.turns import (
     ending_of,
     follow_turn,
     open_request,
-    start_turn,
 )
 from chat.doors.openai.wire import (
     CompletionWriter,
@@ -33,27 +31,25 @@ from chat.doors.openai.wire import (
     model_json,
     source_lines,
 )
+from chat.doors.questions import HeldRights, bounded_body, event_stream, start_turn
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
-from chat.protocol import Delta, Done, Event, Failure, Sources
+from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
 from chat.runs.runner import runner
 
-AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+_answering_errors = answering_errors(present=lambda error: WireError.of(error).response())
 
 
 def _edge(method: str) -> Callable[[AsyncView], AsyncView]:
     """One method, and every error of ours as OpenAI's error object."""
 
     def decorated(view: AsyncView) -> AsyncView:
-        @csrf_exempt
+        @_answering_errors
         @wraps(view)
         async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            try:
-                if request.method != method:
-                    return _wrong_method(method)
-                return await view(request, *args, **kwargs)
-            except ApplicationError as error:
-                return WireError.of(error).response()
+            if request.method != method:
+                return _wrong_method(method)
+            return await view(request, *args, **kwargs)
 
         return wrapped
 
@@ -96,11 +92,13 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
     authorization = request.headers.get("Authorization", "")
     key = await in_database(_admitted, authorization)
-    asked = parse_request(_bounded_body(request))
+    limit = settings.API_MAX_BODY_BYTES
+    asked = parse_request(bounded_body(request, limit, MessageTooLargeError.beyond(limit)))
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
     language = translation.get_language() or settings.LANGUAGE_CODE
-    turn_id = await start_turn(opened, asked.question, language=language)
+    question = AskFrame(asked.question, opened.client_message_id)
+    turn_id = await start_turn(opened.conversation, question, language=language)
     writer = CompletionWriter(turn_id, asked.model, includes_usage=asked.includes_usage)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
     events = _stopping(follow_turn(turn_id, language=language), opened, rights)
@@ -108,17 +106,6 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     response = await answer(events, writer, opened)
     response["X-Request-Id"] = str(turn_id)
     return response
-
-
-def _bounded_body(request: HttpRequest) -> bytes:
-    message = _("La demande dépasse %(limit)d octets.") % {"limit": settings.API_MAX_BODY_BYTES}
-    try:
-        body = request.body
-    except RequestDataTooBig as error:
-        raise MessageTooLargeError("body too large", public_message=message) from error
-    if len(body) > settings.API_MAX_BODY_BYTES:
-        raise MessageTooLargeError("body too large", public_message=message)
-    return body
 
 
 async def _stopping(
@@ -151,7 +138,7 @@ async def _whole(
             if isinstance(event, Sources):
                 sources = list(event.sources)
             elif isinstance(event, Failure):
-                return _of_failure(event).response()
+                return WireError.told(event).response()
             elif isinstance(event, Done):
                 if event.status != "done":
                     raise InterruptedTurnError
@@ -171,19 +158,14 @@ async def _streamed(
     try:
         async for event in events:
             if isinstance(event, Failure):
-                return _of_failure(event).response()
+                return WireError.told(event).response()
             waiting.append(event)
             if isinstance(event, Delta | Done):
                 break
     except BaseException:
         await events.aclose()
         raise
-    response = StreamingHttpResponse(
-        _chunks(waiting, events, writer, opened), content_type="text/event-stream"
-    )
-    response["Cache-Control"] = "no-cache"
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return event_stream(_chunks(waiting, events, writer, opened))
 
 
 async def _chunks(
@@ -203,7 +185,7 @@ async def _chunks(
                 said.append(event.text)
                 yield writer.text(event.text)
             elif isinstance(event, Failure):
-                yield error_event(_of_failure(event))
+                yield error_event(WireError.told(event))
             elif isinstance(event, Done):
                 if event.status != "done":
                     yield error_event(WireError.of(InterruptedTurnError()))
@@ -223,12 +205,3 @@ async def _chained(
             yield event
         async for event in events:
             yield event
-
-
-def _of_failure(failure: Failure) -> WireError:
-    return WireError.named(
-        failure.code,
-        failure.message,
-        is_retryable=failure.retryable,
-        retry_after=failure.retry_after,
-    )

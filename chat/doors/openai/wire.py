@@ -8,36 +8,35 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import JsonResponse
 
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
+from chat.doors.errors import status_of
 from chat.doors.openai.requests import RefusedFieldError
+from chat.protocol import Failure
 from chat.rendering import plain_markdown
 
 DONE = b"data: [DONE]\n\n"
-#: By code: the status, and OpenAI's word for the kind of trouble. 502 to 504 are the model server's troubles.
-_STATUS: Mapping[str, tuple[int, str]] = {
-    "invalid_api_key": (401, "invalid_request_error"),
-    "deployment_closed": (403, "permission_error"),
-    "deployment_not_found": (404, "invalid_request_error"),
-    "invalid_request": (400, "invalid_request_error"),
-    "invalid_message": (400, "invalid_request_error"),
-    "message_too_large": (413, "invalid_request_error"),
-    "turn_running": (409, "conflict_error"),
-    "idempotency_conflict": (422, "idempotency_error"),
-    "rate_limited": (429, "rate_limit_error"),
-    "llm_response": (502, "server_error"),
-    "llm_cut": (502, "server_error"),
-    "llm_error": (502, "server_error"),
-    "llm_timeout": (504, "server_error"),
-    "turn_timeout": (504, "server_error"),
+#: OpenAI's word for what a caller did wrong, by code. All other trouble is the server's.
+_KINDS: Mapping[str, str] = {
+    "invalid_api_key": "invalid_request_error",
+    "deployment_closed": "permission_error",
+    "deployment_not_found": "invalid_request_error",
+    "invalid_request": "invalid_request_error",
+    "invalid_message": "invalid_request_error",
+    "message_too_large": "invalid_request_error",
+    "turn_running": "conflict_error",
+    "idempotency_conflict": "idempotency_error",
+    "rate_limited": "rate_limit_error",
 }
 #: OpenAI's own codes where it has one: clients know them.
 _CODES = {"deployment_not_found": "model_not_found", "rate_limited": "rate_limit_exceeded"}
+#: And the field that is wrong, where the code says it.
+_PARAMS = {"deployment_not_found": "model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +51,31 @@ class WireError:
     retry_after: float | None = None
 
     @classmethod
-    def named(
-        cls, code: str, message: str, *, is_retryable: bool, retry_after: float | None = None
-    ) -> "WireError":
-        """The error of a turn, or one of ours."""
-        status, kind = _STATUS.get(code, (503 if is_retryable else 500, "server_error"))
-        return cls(status, message, kind, _CODES.get(code, code), retry_after=retry_after)
+    def of(cls, error: ApplicationError) -> "WireError":
+        told = cls.told(Failure.of(error))
+        if isinstance(error, RefusedFieldError):
+            return replace(told, code=error.wire_code, param=error.param)
+        return told
 
     @classmethod
-    def of(cls, error: ApplicationError) -> "WireError":
-        message = str(error.public_message)
-        if isinstance(error, RefusedFieldError):
-            kind = "invalid_request_error"
-            return cls(400, message, kind, error.wire_code, param=error.param)
-        found = cls.named(
-            error.code, message, is_retryable=error.retryable, retry_after=error.retry_after
+    def told(cls, failure: Failure) -> "WireError":
+        """An error as the turn's own events tell it."""
+        code = failure.code
+        kind = _KINDS.get(code, "server_error")
+        status = status_of(code, is_retryable=failure.retryable)
+        if code == "invalid_message":
+            status = 400  # as OpenAI says it
+        elif code not in _KINDS and status < 500:
+            # Inside a turn: nothing that the caller did wrong.
+            status = 503 if failure.retryable else 500
+        return cls(
+            status,
+            failure.message,
+            kind,
+            _CODES.get(code, code),
+            param=_PARAMS.get(code),
+            retry_after=failure.retry_after,
         )
-        if error.code == "deployment_not_found":
-            return cls(found.status, message, found.kind, found.code, param="model")
-        return found
 
     def as_json(self) -> dict[str, Any]:
         said = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}

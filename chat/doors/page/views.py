@@ -21,9 +21,11 @@ from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.access.permissions import open_deployments, owned_conversation, visitor_of
+from chat.access.permissions import open_deployments, owned_conversation
+from chat.access.visitors import Reader, visitor_of
 from chat.archive.sharing import shared_thread
 from chat.citations import escape_citations
+from chat.doors.page.framing import content_policy, suggestions
 from chat.doors.page.strings import page_strings
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
 from chat.models import FeedbackReason, SharedThread
@@ -47,7 +49,7 @@ def chat_page(
     context = {
         "deployment": deployment,
         "deployments": deployments,
-        "suggestions": _suggestions(deployment),
+        "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
         "has_model": language_model() is not None,
         "is_missing": bool(slug) and deployment is None,
         "login_url": reverse(settings.LOGIN_URL),
@@ -56,7 +58,7 @@ def chat_page(
     }
     found = is_mine and not context["is_missing"]
     response = render(request, "chat/page.html", context, status=200 if found else 404)
-    response["Content-Security-Policy"] = _content_security_policy(request.get_host())
+    response["Content-Security-Policy"] = _policy(request.get_host())
     return response
 
 
@@ -74,7 +76,7 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
         "login_url": reverse(settings.LOGIN_URL),
     }
     response = render(request, "chat/shared.html", context, status=200 if shared else 404)
-    response["Content-Security-Policy"] = _content_security_policy(request.get_host())
+    response["Content-Security-Policy"] = _policy(request.get_host())
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     response["Referrer-Policy"] = "no-referrer"
     return response
@@ -138,30 +140,20 @@ def _is_mine(
     request: HttpRequest, deployment: Deployment | None, conversation_id: uuid.UUID
 ) -> bool:
     try:
-        conversation = owned_conversation(request.user, request.session, conversation_id)
+        conversation = owned_conversation(Reader.of(request), conversation_id)
     except ConversationNotFoundError:
         return False
     return deployment is not None and conversation.deployment_id == deployment.pk
 
 
-def _suggestions(deployment: Deployment | None) -> list[str]:
-    lines = deployment.suggestions.splitlines() if deployment else []
-    return [line.strip() for line in lines if line.strip()][:MAX_SUGGESTIONS]
-
-
-def _content_security_policy(host: str) -> str:
-    directives = {
-        "default-src": "'none'",
-        "script-src": "'self'",
-        "style-src": "'self'",
-        "img-src": "'self' data:",
+def _policy(host: str) -> str:
+    return content_policy(
+        img_src="'self' data:",
         # Some browsers do not count a socket to the page's own host as 'self'.
-        "connect-src": f"'self' ws://{host} wss://{host}",
-        "form-action": "'self'",
-        "base-uri": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    return "; ".join(f"{name} {value}" for name, value in directives.items())
+        connect_src=f"'self' ws://{host} wss://{host}",
+        form_action="'self'",
+        frame_ancestors="'none'",
+    )
 
 
 def _config(

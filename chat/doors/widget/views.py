@@ -8,8 +8,6 @@ very origin; any other is refused.
 """
 
 import uuid
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,37 +23,24 @@ from django.utils.translation import get_supported_language_variant
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
-from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
 from agents.bridges import in_database
-from agents.exceptions import ApplicationError
 from agents.models import valid_origin
-from chat.access.permissions import (
-    HeldRights,
-    WidgetVisitor,
-    new_widget_visitor,
-    start_widget_conversation,
-    widget_conversation,
-    widget_turn,
-    widget_visitor,
-)
+from chat.access.permissions import owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking
-from chat.doors.http.api import bounded_body, error_response, shown_thread, stream_turn
+from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visitor
+from chat.doors import questions
+from chat.doors.errors import answering_errors
+from chat.doors.http.conversations import shown_thread
+from chat.doors.page.framing import content_policy, suggestions
 from chat.exceptions import WidgetClosedError
 from chat.models import Conversation, Turn
-from chat.protocol import (
-    parse_json_object,
-    valid_client_message_id,
-    valid_event_id,
-    valid_question,
-    valid_uuid,
-)
+from chat.protocol import valid_uuid
 from chat.runs.runner import runner
 
 _LOADER = Path(__file__).parents[2] / "static" / "widget" / "widget.js"
 MAX_SUGGESTIONS = 3
-AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 @require_GET
@@ -82,13 +67,12 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 request, "widget/closed.html", {"message": error.public_message}, status=403
             )
             # The sentence is for whoever sets the site up: it may be read there, and holds nothing else.
-            page["Content-Security-Policy"] = _policy("*")
+            page["Content-Security-Policy"] = content_policy(frame_ancestors="*")
             return page
         deployment = visitor.deployment
-        lines = [line.strip() for line in deployment.suggestions.splitlines()]
         context = {
             "deployment": deployment,
-            "suggestions": [line for line in lines if line][:MAX_SUGGESTIONS],
+            "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
             "max_characters": settings.MAX_MESSAGE_CHARACTERS,
             "config": {
                 "visitor": visitor.token(),
@@ -105,7 +89,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
             },
         }
         page = render(request, "widget/frame.html", context)
-    page["Content-Security-Policy"] = _policy(origin)
+    page["Content-Security-Policy"] = content_policy(frame_ancestors=origin)
     page["Content-Language"] = language
     return page
 
@@ -125,19 +109,6 @@ def _framing_origin(request: HttpRequest) -> str:
     return origin
 
 
-def _policy(ancestors: str) -> str:
-    directives = {
-        "default-src": "'none'",
-        "script-src": "'self'",
-        "style-src": "'self'",
-        "connect-src": "'self'",
-        "form-action": "'none'",
-        "base-uri": "'none'",
-        "frame-ancestors": ancestors,
-    }
-    return "; ".join(f"{name} {value}" for name, value in directives.items())
-
-
 def _language(wanted: Any) -> str:
     try:
         return get_supported_language_variant(str(wanted or ""))
@@ -145,20 +116,10 @@ def _language(wanted: Any) -> str:
         return translation.get_language() or settings.LANGUAGE_CODE
 
 
-def _edge(view: AsyncView) -> AsyncView:
-    """Requests of our own frame alone, and our errors as JSON. Without cookies there is nothing to forge."""
-
-    @csrf_exempt
-    @wraps(view)
-    async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        try:
-            if not _is_from_here(request):
-                raise WidgetClosedError("a request of another site")
-            return await view(request, *args, **kwargs)
-        except ApplicationError as error:
-            return error_response(error)
-
-    return wrapped
+def _check_origin(request: HttpRequest) -> None:
+    """Requests of our own frame alone. Without cookies there is nothing to forge."""
+    if not _is_from_here(request):
+        raise WidgetClosedError("a request of another site")
 
 
 def _is_from_here(request: HttpRequest) -> bool:
@@ -171,59 +132,56 @@ def _is_from_here(request: HttpRequest) -> bool:
         return False
 
 
-def _visitor(request: HttpRequest) -> WidgetVisitor:
-    scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
-    return widget_visitor(token.strip() if scheme.lower() == "visitor" else "")
+class FrameCaller:
+    """Whoever bears the visitor's token, which is looked at anew at each turn."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    def language(self, body: dict[str, Any]) -> str:
+        return _language(body.get("language"))
+
+    def conversation(self, body: dict[str, Any], client_message_id: str) -> Conversation:
+        visitor = self._visitor()
+        limit_asking(visitor.visitor, address_of(self._request))
+        if body.get("conversationId"):
+            wanted = valid_uuid("conversationId", body["conversationId"])
+            return owned_conversation(visitor, wanted)
+        return start_conversation(visitor, visitor.deployment, client_message_id=client_message_id)
+
+    def named(self, conversation_id: uuid.UUID) -> Conversation:
+        return owned_conversation(self._visitor(), conversation_id)
+
+    def turn(self, turn_id: uuid.UUID) -> Turn:
+        return owned_turn(self._visitor(), turn_id)
+
+    def _visitor(self) -> WidgetVisitor:
+        scheme, _space, token = self._request.headers.get("Authorization", "").partition(" ")
+        return widget_visitor(token.strip() if scheme.lower() == "visitor" else "")
+
+
+_edge = answering_errors(_check_origin)
 
 
 @require_POST
 @_edge
 async def ask(request: HttpRequest) -> HttpResponseBase:
     """One question, its answer as server-sent events (`chat.protocol`)."""
-    data = parse_json_object(bounded_body(request))
-    question = valid_question(data.get("message"))
-    message_id = valid_client_message_id(data.get("clientMessageId"))
-    conversation = await in_database(_conversation, request, data, message_id)
-    turn_id = await runner.start(
-        conversation,
-        question=question,
-        client_message_id=message_id,
-        language=_language(data.get("language")),
-    )
-    return stream_turn(turn_id, after=0, rights=_reading_rights(request, turn_id))
-
-
-def _conversation(request: HttpRequest, data: dict[str, Any], message_id: str) -> Conversation:
-    visitor = _visitor(request)
-    limit_asking(visitor.visitor, address_of(request))
-    if data.get("conversationId"):
-        return widget_conversation(visitor, valid_uuid("conversationId", data["conversationId"]))
-    return start_widget_conversation(visitor, message_id)
+    return await questions.ask(request, FrameCaller(request))
 
 
 @require_GET
 @_edge
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
-    await in_database(_turn, request, turn_id)
-    after = valid_event_id(request.headers.get("Last-Event-ID", 0))
-    return stream_turn(turn_id, after=after, rights=_reading_rights(request, turn_id))
-
-
-def _turn(request: HttpRequest, turn_id: uuid.UUID) -> Turn:
-    return widget_turn(_visitor(request), turn_id)
-
-
-def _reading_rights(request: HttpRequest, turn_id: uuid.UUID) -> HeldRights:
-    return HeldRights(lambda: _turn(request, turn_id))
+    return await questions.continue_turn(request, turn_id, FrameCaller(request))
 
 
 @require_POST
 @_edge
 async def stop(request: HttpRequest) -> HttpResponseBase:
-    data = parse_json_object(bounded_body(request))
-    wanted = valid_uuid("conversationId", data.get("conversationId"))
-    conversation = await in_database(lambda: widget_conversation(_visitor(request), wanted))
+    wanted = valid_uuid("conversationId", questions.read_object(request).get("conversationId"))
+    conversation = await in_database(FrameCaller(request).named, wanted)
     await runner.stop_anywhere(conversation.pk)
     return HttpResponse(status=204)
 
@@ -232,11 +190,11 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
 @_edge
 async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """A visitor's thread, for a frame that was loaded again, and the turn that still runs in it."""
-    return JsonResponse(await in_database(_messages, request, conversation_id))
 
+    def thread() -> dict[str, Any]:
+        return shown_thread(FrameCaller(request).named(conversation_id))
 
-def _messages(request: HttpRequest, conversation_id: uuid.UUID) -> Any:
-    return shown_thread(widget_conversation(_visitor(request), conversation_id))
+    return JsonResponse(await in_database(thread))
 
 
 def _strings() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Pages of the admin around conversations: a message becomes a validated answer, a group of questions is asked again.
+"""Pages of the admin around conversations: refused answers, an answer made a validated one, questions asked again.
 
-Both show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
+All show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
 """
 
 import uuid
@@ -18,11 +18,11 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_url
 from agents.exceptions import ApplicationError
-from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
+from chat.models import Turn
 from chat.staff.admin.forms import RefusalsForm, ReplayForm, ValidateAnswerForm
+from chat.staff.corrections import Correction, NothingToCorrectError
 from chat.staff.quality.replay import replay
 from chat.staff.refusals import recent_refusals
-from faqs.learning import learn_from_message, without_citations
 from faqs.models import LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 
@@ -34,17 +34,14 @@ def refusals(request: HttpRequest) -> HttpResponse:
     form = RefusalsForm(request.GET or None)
     wanted = form.cleaned_data if form.is_valid() else {}
     found = recent_refusals(text=wanted.get("text", ""), step=wanted.get("step", ""))
-    return TemplateResponse(
+    return _page(
         request,
         "admin/chat/turn/refusals.html",
-        {
-            **admin.site.each_context(request),
-            "opts": Turn._meta,
-            "title": _("Réponses refusées"),
-            "form": form,
-            "limit": settings.REFUSALS_MAX_TURNS,
-            "refusals": [(each, admin_url(Turn, "change", each.turn_id)) for each in found],
-        },
+        model=Turn,
+        title=_("Réponses refusées"),
+        form=form,
+        limit=settings.REFUSALS_MAX_TURNS,
+        refusals=[(each, admin_url(Turn, "change", each.turn_id)) for each in found],
     )
 
 
@@ -55,35 +52,23 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     turn = get_object_or_404(
         Turn.objects.select_related("conversation__deployment__agent"), pk=turn_id
     )
-    if turn.conversation.is_temporary:
-        # Its reader was told so (`chat.doors.page.strings`).
-        messages.error(request, _("Rien d’une conversation temporaire n’est réutilisé."))
+    try:
+        correction = Correction.of(turn)
+    except NothingToCorrectError as error:
+        messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
-    exchange = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
-    messages_by_role = {message.role: message for message in exchange}
-    asked, answered = messages_by_role.get(Role.USER), messages_by_role.get(Role.ASSISTANT)
-    if turn.status != TurnStatus.DONE or answered is None or not answered.content:
-        messages.error(request, _("Cet échange n’a pas de réponse à valider."))
-        return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
-    agent = turn.conversation.deployment.agent
-    known = LearnedResponse.objects.filter(agent=agent, source_message=turn.pk).first()
+    known = correction.known
     form = ValidateAnswerForm(
         request.POST or None,
-        agent=agent,
+        agent=correction.agent,
         learned_id=known.pk if known else None,
-        initial={
-            "question": known.question if known else (asked.content if asked else ""),
-            "answer": known.answer if known else _first_text(turn, answered),
-        },
+        initial={"question": correction.question, "answer": correction.answer},
     )
     if request.method == "POST" and form.is_valid():
         try:
-            response = learn_from_message(
-                agent=agent,
-                message_uuid=turn.pk,
+            response = correction.keep(
                 question=form.cleaned_data["question"],
-                answer=answered.content,
-                corrected_answer=form.cleaned_data["answer"],
+                answer=form.cleaned_data["answer"],
                 owner=request.user if request.user.is_authenticated else None,
             )
         except ApplicationError as error:
@@ -100,7 +85,7 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
         title=_("Valider en FAQ"),
         form=form,
         turn=turn,
-        agent=agent,
+        agent=correction.agent,
         known=known,
     )
 
@@ -133,13 +118,6 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
         answered=sum(row.is_answered for row in replayed or ()),
         group_url=admin_url(QuestionGroup, "change", group.pk),
     )
-
-
-def _first_text(turn: Turn, answered: Message) -> str:
-    """What staff start from: the answer, or the first passage where passages were only quoted."""
-    quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
-    text = str(quoted[0].get("text") or "") if quoted else ""
-    return text or without_citations(answered.content)
 
 
 def _answer_or_turn_url(request: HttpRequest, response: LearnedResponse, turn: Turn) -> str:

@@ -1,4 +1,4 @@
-"""Frames in, events out, and refusals that name the field."""
+"""Frames in, and refusals that name the field."""
 
 import json
 import uuid
@@ -9,13 +9,10 @@ from django.test import override_settings
 from chat.exceptions import InvalidMessageError
 from chat.protocol import (
     AskFrame,
-    Delta,
     ResumeFrame,
     StopFrame,
     parse_frame,
-    server_sent_event,
     valid_question,
-    websocket_frame,
 )
 
 
@@ -68,12 +65,3 @@ def test_question_at_the_limit_passes_and_beyond_is_refused() -> None:
 def test_megabyte_frame_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(InvalidMessageError):
         parse_frame(json.dumps({"type": "ask", "message": "a" * 1_000_000}))
-
-
-def test_event_has_the_same_content_on_both_wires() -> None:
-    frame = json.loads(websocket_frame(3, Delta("é\n")))
-    lines = server_sent_event(3, Delta("é\n")).decode().splitlines()
-    assert frame == {"type": "delta", "id": 3, "text": "é\n"}
-    assert lines[0] == "id: 3"
-    assert lines[1] == "event: delta"
-    assert json.loads(lines[2].removeprefix("data: ")) == {"text": "é\n"}

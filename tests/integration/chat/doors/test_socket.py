@@ -265,7 +265,7 @@ class ConsumerTests(TestCase):
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)
         with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
-            with mock.patch("chat.doors.socket.session_conversation") as looked_up:
+            with mock.patch("chat.doors.socket.owned_conversation") as looked_up:
                 await socket.send(type="ask", message=NEAR, clientMessageId="a")
                 assert (await socket.until_end())[-1]["content"] == "Un deux trois"
         assert not looked_up.called

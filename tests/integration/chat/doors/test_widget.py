@@ -13,7 +13,7 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from agents.bridges import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
-from chat.access.permissions import WidgetVisitor
+from chat.access.visitors import WidgetVisitor
 from chat.models import Channel, Conversation, Message, TurnStatus
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.doors.test_api import events_of, streamed

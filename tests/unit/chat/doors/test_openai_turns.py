@@ -23,7 +23,7 @@ def told(text: str) -> list[Event]:
 @pytest.mark.parametrize("first", ["", "Un", "Un début", "Un début et la fin."])
 def test_text_that_is_told_again_comes_once(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = "Un début et la fin."
-    done = Done("done", "llm", "m", 1, whole, "")
+    done = Done("done", "llm", "m", 1, whole)
 
     async def follow(turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[tuple[int, Event]]:
         for number, event in enumerate([*told(first), *told(whole), done], start=1):

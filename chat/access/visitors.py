@@ -1,0 +1,119 @@
+"""Who reads: people with a session of this site, and visitors of other sites with a token of the widget.
+
+A session belongs to a user who signed in, or to an anonymous visitor whose id it keeps. Browsers keep no cookie of a
+foreign frame, so the widget's visitors bear a signed token that names deployment, site and visitor.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.base import SessionBase
+from django.core import signing
+from django.http import HttpRequest
+
+from agents.models import Audience, Deployment
+from chat.exceptions import VisitorTokenError, WidgetClosedError
+from chat.models import Channel
+
+_SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
+_VISITOR_SALT = "chat.widget.visitor"
+
+SomeUser = AbstractBaseUser | AnonymousUser
+
+
+def visitor_of(session: SessionBase) -> uuid.UUID:
+    """The anonymous visitor of this browser session; drawn at the first need."""
+    stored = session.get("visitor")
+    if stored is None:
+        stored = session["visitor"] = str(uuid.uuid4())
+    return uuid.UUID(stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Whoever a session of this site belongs to."""
+
+    channel: ClassVar[Channel] = Channel.PAGE
+    user: SomeUser
+    session: SessionBase
+
+    @classmethod
+    def of(cls, request: Any) -> Self:
+        """Whoever sent this request, of Django or of REST framework."""
+        return cls(request.user, request.session)
+
+    @classmethod
+    def now(cls, session: SessionBase) -> Self:
+        """Whoever the session belongs to now: a connection may be open longer than a log-in lasts."""
+        request = HttpRequest()
+        request.session = _SessionStore(session.session_key)
+        return cls(get_user(request), request.session)
+
+    @property
+    def user_id(self) -> Any:
+        return self.user.pk if self.user.is_authenticated else None
+
+    @property
+    def visitor(self) -> uuid.UUID | None:
+        """The anonymous visitor; nobody where somebody signed in."""
+        return None if self.user.is_authenticated else visitor_of(self.session)
+
+    @property
+    def person(self) -> Any:
+        """Whom the limits count."""
+        return self.user_id or visitor_of(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetVisitor:
+    """A visitor of another site."""
+
+    channel: ClassVar[Channel] = Channel.WIDGET
+    user_id: ClassVar[None] = None
+    deployment: Deployment
+    origin: str
+    visitor: uuid.UUID
+
+    def token(self) -> str:
+        said = {
+            "key": self.deployment.public_key,
+            "origin": self.origin,
+            "visitor": self.visitor.hex,
+        }
+        return signing.dumps(said, salt=_VISITOR_SALT, compress=True)
+
+
+def new_widget_visitor(public_key: str, origin: str) -> WidgetVisitor:
+    """Raises `WidgetClosedError`."""
+    return WidgetVisitor(_widget_deployment(public_key, origin), origin, uuid.uuid4())
+
+
+def widget_visitor(token: str) -> WidgetVisitor:
+    """Whoever bears this token. Deployment and site are looked at as they are now.
+
+    Raises `VisitorTokenError`, or `WidgetClosedError` where staff have closed the deployment or taken the site off.
+    """
+    try:
+        said = signing.loads(
+            token, salt=_VISITOR_SALT, max_age=timedelta(days=settings.WIDGET_VISITOR_DAYS)
+        )
+    except signing.BadSignature as error:
+        raise VisitorTokenError("no valid visitor token") from error
+    deployment = _widget_deployment(said["key"], said["origin"])
+    return WidgetVisitor(deployment, said["origin"], uuid.UUID(said["visitor"]))
+
+
+def _widget_deployment(public_key: str, origin: str) -> Deployment:
+    """An open deployment for everybody (a visitor of another site is nobody else), offered on that site."""
+    found = Deployment.objects.filter(
+        public_key=public_key, is_active=True, audience=Audience.PUBLIC
+    ).first()
+    if found is None or origin not in found.origins:
+        raise WidgetClosedError("no deployment is offered there")
+    return found

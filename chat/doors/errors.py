@@ -1,0 +1,100 @@
+"""Errors become HTTP here, for every door: the status is the error's own, the body names its `code` and says its message."""
+
+import math
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cache, wraps
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from agents.exceptions import ApplicationError
+from chat.exceptions import (
+    InvalidMessageError,
+    InvalidToolMessageError,
+    MessageTooLargeError,
+    ThreadConflictError,
+)
+
+AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+
+
+def error_response(error: ApplicationError, **more: Any) -> JsonResponse:
+    body = {"code": error.code, "message": str(error.public_message), **more}
+    response = JsonResponse(body, status=error.status)
+    if error.retry_after is not None:
+        response["Retry-After"] = str(math.ceil(error.retry_after))
+    return response
+
+
+def answering_errors(
+    check: Callable[[HttpRequest], None] | None = None,
+    present: Callable[[ApplicationError], HttpResponse] = error_response,
+) -> Callable[[AsyncView], AsyncView]:
+    """A plain view without Django's own cross-site check: `check` admits its requests, `present` answers our errors."""
+
+    def decorated(view: AsyncView) -> AsyncView:
+        @csrf_exempt
+        @wraps(view)
+        async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            try:
+                if check is not None:
+                    check(request)
+                return await view(request, *args, **kwargs)
+            except ApplicationError as error:
+                return present(error)
+
+        return wrapped
+
+    return decorated
+
+
+def rest_error(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """Ours as everywhere, also a body too large to be read; the others as REST framework answers them."""
+    if isinstance(error, RequestDataTooBig):
+        error = MessageTooLargeError.beyond(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    if isinstance(error, ApplicationError):
+        return error_response(error)
+    return exception_handler(error, context)
+
+
+def session_error(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """What servers are answered: always a `code`; which fields are wrong, or the version that they have missed."""
+    if isinstance(error, ValidationError):
+        return error_response(InvalidToolMessageError(), errors=error.detail)
+    if isinstance(error, ThreadConflictError):
+        etag = f'"{error.version}"'
+        conflict = error_response(error, etag=etag)
+        conflict["ETag"] = etag
+        return conflict
+    if isinstance(error, ParseError):
+        error = InvalidMessageError("not JSON", public_message=_("Un objet JSON est attendu."))
+    response = rest_error(error, context)
+    if isinstance(response, Response) and "detail" in response.data:
+        detail = response.data["detail"]
+        response.data = {"code": getattr(detail, "code", "error"), "message": str(detail)}
+    return response
+
+
+def status_of(code: str, *, is_retryable: bool) -> int:
+    """The status of an error by its code, which is all that a stored turn has kept of its own."""
+    return _statuses().get(code, 503 if is_retryable else 500)
+
+
+@cache
+def _statuses() -> dict[str, int]:
+    return {kind.code: kind.status for kind in _kinds(ApplicationError)}
+
+
+def _kinds(kind: type[ApplicationError]) -> Iterator[type[ApplicationError]]:
+    """The subclasses before their class, whose code they may share."""
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)
+    yield kind

@@ -1,0 +1,190 @@
+"""Servers with a service token: the thread of a session (a conversation), and batches of rounds that they append to it."""
+
+import uuid
+from typing import Any, cast
+
+from django.conf import settings
+from django.http import HttpResponseBase
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.effective import effective_config
+from chat.access.keys import served_conversation
+from chat.doors.errors import session_error
+from chat.doors.http.batch_serializers import (
+    BatchErrorSerializer,
+    BatchResponseSerializer,
+    BatchSerializer,
+    ConflictSerializer,
+    SessionSerializer,
+    SessionThreadSerializer,
+    StoredMessageSerializer,
+)
+from chat.doors.http.serializers import ErrorSerializer
+from chat.doors.http.tokens import IsService, ServiceTokenAuthentication
+from chat.exceptions import InvalidMessageError, MessageTooLargeError
+from chat.logs import log_batch
+from chat.models import Conversation, Message, ServiceToken
+from chat.thread.branches import branch_turns, in_turn_order
+from chat.thread.messages import BatchResult, append_batch
+
+#: The headers of the seed; what the body says too must be the same.
+_BATCH_HEADERS = [
+    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter(
+        "If-Match",
+        str,
+        OpenApiParameter.HEADER,
+        required=False,
+        description="The ETag that the session was read at; without it, the batch is appended to whatever is there.",
+    ),
+]
+_ETAG = OpenApiParameter(
+    "ETag", str, OpenApiParameter.HEADER, response=[200, 409], description="The session's version."
+)
+
+
+class BatchTooLargeError(MessageTooLargeError):
+    code = "too_large"
+
+
+class SessionView(APIView):
+    """What servers with a service token may do with a session (a conversation)."""
+
+    authentication_classes = [ServiceTokenAuthentication]
+    permission_classes = [IsService]
+
+    def get_exception_handler(self) -> Any:
+        return session_error
+
+
+class SessionMessagesView(SessionView):
+    @extend_schema(
+        operation_id="chat_session_messages",
+        parameters=[_ETAG],
+        responses={200: SessionThreadSerializer, 401: ErrorSerializer, 403: ErrorSerializer}
+        | {404: ErrorSerializer},
+    )
+    def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
+        """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
+        conversation = served_conversation(_token(request), conversation_id)
+        config = effective_config(conversation.deployment)
+        turns = branch_turns(conversation.pk, conversation.leaf)
+        stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
+        newest = stored.order_by("-id")
+        messages = in_turn_order(reversed(newest[: config.history_messages]))
+        body = {
+            "session": SessionSerializer(conversation).data,
+            "messages": StoredMessageSerializer(messages, many=True).data,
+        }
+        return _with_etag(Response(body), conversation.version)
+
+
+class BatchView(SessionView):
+    @extend_schema(
+        operation_id="chat_session_messages_batch",
+        parameters=[*_BATCH_HEADERS, _ETAG],
+        request=BatchSerializer,
+        responses={
+            200: BatchResponseSerializer,
+            401: ErrorSerializer,
+            403: ErrorSerializer,
+            404: ErrorSerializer,
+            409: ConflictSerializer,
+            413: ErrorSerializer,
+            422: BatchErrorSerializer,
+        },
+    )
+    def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
+        """Append one round of tools, whole or not at all; the same operation again changes nothing."""
+        if int(request.META.get("CONTENT_LENGTH") or 0) > settings.MAX_BATCH_BYTES:
+            raise BatchTooLargeError.beyond(settings.MAX_BATCH_BYTES)
+        conversation = served_conversation(_token(request), conversation_id)
+        body = BatchSerializer(data=_agreeing(request))
+        body.is_valid(raise_exception=True)
+        operation_id = body.validated_data["operation_id"]
+        round_index = body.validated_data["relance_index"]
+        config = effective_config(conversation.deployment)
+        if round_index >= config.max_rounds:
+            message = _("Au plus %(limit)d relances.") % {"limit": config.max_rounds}
+            raise ValidationError({"relance_index": [message]})
+        result = append_batch(
+            conversation.pk,
+            body.thread_messages(conversation.pk),
+            operation_id=operation_id,
+            round_index=round_index,
+            expected_version=_expected_version(request),
+            max_tool_calls=config.max_tool_calls,
+            idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
+        )
+        log_batch(
+            "appended",
+            turn_id=None,
+            operation_id=operation_id,
+            round_index=round_index,
+            applied=result.applied,
+        )
+        conversation.refresh_from_db()
+        return _with_etag(Response(_batch_body(conversation, result, body)), result.version)
+
+
+def _token(request: Request) -> ServiceToken:
+    """The token that opened the door: the permission has seen that it is one."""
+    return cast("ServiceToken", request.auth)
+
+
+def _agreeing(request: Request) -> dict[str, Any]:
+    """The body, completed by the headers; where both say something, it must be the same."""
+    if not isinstance(request.data, dict):
+        raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
+    data = dict(request.data)
+    for header, field in (
+        ("X-Operation-ID", "operation_id"),
+        ("X-Relance-Index", "relance_index"),
+    ):
+        said = request.headers.get(header)
+        if said is None:
+            continue
+        if field not in data:
+            data[field] = int(said) if said.isascii() and said.isdigit() else said
+        elif str(data[field]).lower() != said.strip().lower():
+            message = _("« %(header)s » ne dit pas la même chose que le corps.")
+            raise ValidationError({field: [message % {"header": header}]})
+    if "operation_id" not in data and (key := request.headers.get("Idempotency-Key")):
+        data["operation_id"] = key
+    return data
+
+
+def _expected_version(request: Request) -> int | None:
+    """The version that `If-Match` names; one that is not ours is stale by definition."""
+    said = request.headers.get("If-Match")
+    if said is None or said.strip() == "*":
+        return None
+    number = said.strip().removeprefix("W/").strip('"')
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+
+
+def _batch_body(
+    conversation: Conversation, result: BatchResult, body: BatchSerializer
+) -> dict[str, Any]:
+    return {
+        "success": True,
+        "applied": result.applied,
+        "data": {
+            "session": SessionSerializer(conversation).data,
+            "messages": StoredMessageSerializer(result.messages, many=True).data,
+            "operation_id": str(body.validated_data["operation_id"]),
+            "relance_index": body.validated_data["relance_index"],
+        },
+    }
+
+
+def _with_etag(response: Response, version: int) -> Response:
+    response["ETag"] = f'"{version}"'
+    return response

@@ -1,0 +1,72 @@
+"""The caller's own conversations as files."""
+
+import uuid
+from collections.abc import Callable
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from django.utils.cache import patch_cache_control
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from chat.access.permissions import owned_conversation
+from chat.access.visitors import Reader
+from chat.archive.export.documents import as_json, as_markdown, file_name
+from chat.doors.http.serializers import ErrorSerializer
+from chat.exceptions import InvalidMessageError
+from chat.models import Conversation
+
+
+def _as_pdf(conversation: Conversation) -> bytes:
+    # Loaded at the first PDF: its library and fonts take 45 MB.
+    from chat.archive.export.pdf import as_pdf
+
+    return as_pdf(conversation)
+
+
+#: By the name in `?format=`: the media type, and what writes it.
+FORMATS: dict[str, tuple[str, Callable[[Conversation], bytes]]] = {
+    "md": ("text/markdown; charset=utf-8", as_markdown),
+    "json": ("application/json", as_json),
+    "pdf": ("application/pdf", _as_pdf),
+}
+
+
+class ExportView(APIView):
+    permission_classes = [AllowAny]
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[BaseRenderer, str]:
+        """Our own `?format=` names a document, not a renderer of the framework."""
+        return JSONRenderer(), JSONRenderer.media_type
+
+    @extend_schema(
+        operation_id="conversation_export",
+        parameters=[OpenApiParameter("format", enum=sorted(FORMATS))],
+        responses={
+            (200, "application/json"): OpenApiTypes.OBJECT,
+            (200, "text/markdown"): OpenApiTypes.STR,
+            (200, "application/pdf"): OpenApiTypes.BINARY,
+            404: ErrorSerializer,
+            422: ErrorSerializer,
+        },
+    )
+    def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponse:
+        """The current branch as a file, with its sources."""
+        conversation = owned_conversation(Reader.of(request), conversation_id)
+        name = request.query_params.get("format", "md")
+        if name not in FORMATS:
+            message = _("« format » doit être « md », « json » ou « pdf ».")
+            raise InvalidMessageError("unknown export format", public_message=message)
+        media_type, write = FORMATS[name]
+        response = HttpResponse(write(conversation), content_type=media_type)
+        shown = quote(file_name(conversation.title, name))
+        response["Content-Disposition"] = f"attachment; filename*=UTF-8''{shown}"
+        patch_cache_control(response, private=True, no_store=True)
+        return response

@@ -1,0 +1,91 @@
+"""What opens doors to programs: service tokens, and the keys of `/v1`."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import StaffAdmin, admin_url
+from chat.models import ApiKey, ServiceToken
+
+
+@admin.register(ServiceToken)
+class ServiceTokenAdmin(StaffAdmin):
+    """Tokens are issued by the command, which alone can show one; here they are limited, revoked and deleted."""
+
+    list_display = ("name", "created_at", "is_revoked")
+    list_filter = ("is_revoked",)
+    search_fields = ("name",)
+    fields = ("name", "all_deployments", "deployments", "is_revoked", "created_at")
+    readonly_fields = ("created_at",)
+    filter_horizontal = ("deployments",)
+    actions = ("revoke",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[ServiceToken]) -> None:
+        count = tokens.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d jeton révoqué.", "%(count)d jetons révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(StaffAdmin):
+    """Keys of `/v1`. The page that follows the creation of one shows it, once; it is not kept, nor put in a message."""
+
+    list_display = ("name", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
+    list_filter = ("is_revoked", "deployments")
+    search_fields = ("name", "prefix")
+    ordering = ("name",)
+    fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
+    readonly_fields = ("shown_prefix", "last_used_at")
+    filter_horizontal = ("deployments",)
+    actions = ("revoke",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        keys: QuerySet[ApiKey] = super().get_queryset(request)
+        return keys.prefetch_related("deployments")
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        if not change:
+            form.drawn_secret = obj.draw_secret()
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        form.instance.drawn_secret = getattr(form, "drawn_secret", "")
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Clé d’API créée"),
+            "opts": self.opts,
+            "key": obj,
+            "secret": obj.drawn_secret,
+            "address": request.build_absolute_uri("/v1"),
+            "model": obj.deployments.values_list("slug", flat=True).first() or "",
+            "list_url": admin_url(ApiKey, "changelist"),
+        }
+        return TemplateResponse(request, "admin/chat/apikey/issued.html", context)
+
+    @admin.display(description=_("clé"), ordering="prefix")
+    def shown_prefix(self, key: ApiKey) -> str:
+        return f"{key.prefix}…" if key.prefix else "–"
+
+    @admin.display(description=_("déploiements"))
+    def opened(self, key: ApiKey) -> str:
+        return ", ".join(deployment.slug for deployment in key.deployments.all()) or "–"
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        count = keys.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d clé révoquée.", "%(count)d clés révoquées.", count)
+        self.message_user(request, message % {"count": count})

@@ -1,0 +1,82 @@
+"""What several pages of conversations show: the text of a question, how it was answered, what readers said of it.
+
+What people wrote is private: every page asks for the permission `chat.view_turn`. Messages have no list of their own; they
+are read inside their conversation.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Model
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import ReadOnlyAdmin, Tone, badge, rounded, stacked
+from chat.models import AnswerSource, Conversation, Feedback, Message, Turn, Verdict
+from chat.rendering import render_answer
+
+_SOURCE_TONES: dict[str, Tone] = {
+    AnswerSource.MEMORY_GUARD: "good",
+    AnswerSource.DIRECT_QA: "good",
+    AnswerSource.GUARD_RAIL: "warning",
+    AnswerSource.LLM: "busy",
+    AnswerSource.ROUND_LIMIT: "warning",
+}
+
+
+class PrivateAdmin(ReadOnlyAdmin):
+    """Rows that hold what people asked: one permission opens them, and no other stands in for it."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("chat.view_turn")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chat.view_turn")
+
+
+def verdict_badge(given: Feedback) -> SafeString:
+    if given.withdrawn_at is not None:
+        text = gettext("%(verdict)s, retiré") % {"verdict": given.get_verdict_display()}
+        return badge(text)
+    return badge(given.get_verdict_display(), "good" if given.verdict == Verdict.UP else "bad")
+
+
+def source_badge(turn: Turn) -> SafeString | str:
+    if not turn.answer_source:
+        return "–"
+    tone = _SOURCE_TONES.get(turn.answer_source, "neutral")
+    return badge(turn.get_answer_source_display(), tone)
+
+
+def prose_of(message: Message) -> SafeString:
+    """An answer as its reader saw it; its citations lead to its sources on the same page."""
+    numbers = {source["n"] for source in sources_of(message) if isinstance(source.get("n"), int)}
+    html = render_answer(message.content, turn_id=str(message.turn_id), source_numbers=numbers)
+    return mark_safe(html)  # noqa: S308  # sanitised there
+
+
+def sources_of(message: Message) -> list[dict[str, Any]]:
+    return [source for source in message.sources if isinstance(source, dict)]
+
+
+def asked_text(text: str, conversation: Conversation) -> SafeString:
+    """A question or a title in a list, marked where its author asked for it not to last."""
+    shown = format_html('<span class="rp-clip">{}</span>', text)
+    return stacked(shown, _temporary_badge()) if conversation.is_temporary else shown
+
+
+def _temporary_badge() -> SafeString:
+    return badge(_("Temporaire"), "warning")
+
+
+def temporary_note(conversation: Conversation) -> SafeString | str:
+    """What its author was promised: nothing of it is used again, and it goes soon."""
+    if not conversation.is_temporary:
+        return gettext("non")
+    note = gettext(
+        "Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message."
+    )
+    return stacked(_temporary_badge(), note % {"hours": rounded(settings.TEMPORARY_CHAT_HOURS, 0)})

@@ -1,0 +1,274 @@
+"""Turns to be looked at; the page of one says why its answer was given."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import F, Model, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import RangeDateFilter
+
+from agents.admin_base import Tone, admin_url, badge, change_link, rounded
+from chat.models import Feedback, Message, Role, Turn, TurnStatus
+from chat.staff.admin import views
+from chat.staff.admin.private import (
+    PrivateAdmin,
+    asked_text,
+    prose_of,
+    source_badge,
+    sources_of,
+    temporary_note,
+    verdict_badge,
+)
+from chat.staff.explanation import efficiency_grade, explain_trace
+from knowledge.models import Chunk, Document
+
+_STATUS_TONES: dict[str, Tone] = {
+    TurnStatus.RUNNING: "busy",
+    TurnStatus.DONE: "good",
+    TurnStatus.INTERRUPTED: "warning",
+    TurnStatus.FAILED: "bad",
+    TurnStatus.AWAITING_APPROVAL: "warning",
+}
+_SOURCE_KINDS = {
+    "qa_pair": _("question-réponse"),
+    "source_material": _("texte du passage"),
+    "legacy": _("texte du passage"),
+}
+
+
+@admin.register(Turn)
+class TurnAdmin(PrivateAdmin):
+    change_form_template = "admin/chat/turn/change_form.html"
+    list_display = (
+        "question",
+        "way",
+        "shown_score",
+        "state",
+        "verdict",
+        "deployment",
+        "duration",
+        "started_at",
+    )
+    list_filter = (
+        "answer_source",
+        "status",
+        "feedback__verdict",
+        "conversation__deployment",
+        "conversation__is_temporary",
+        ("started_at", RangeDateFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("conversation__deployment", "feedback")
+    search_fields = ("messages__content", "conversation__title")
+    ordering = ("-started_at",)
+    readonly_fields = (
+        "conversation_link",
+        "temporary",
+        "way",
+        "state",
+        "shown_score",
+        "shown_best_score",
+        "shown_model",
+        "verdict",
+        "loop",
+        "tokens",
+        "duration",
+    )
+    fields = (
+        "way",
+        "state",
+        "shown_score",
+        "shown_best_score",
+        "verdict",
+        "shown_model",
+        "llm_calls",
+        "loop",
+        "tokens",
+        "error_code",
+        "conversation_link",
+        "temporary",
+        "started_at",
+        "duration",
+    )
+    actions = ("learn",)
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<uuid:turn_id>/learn/",
+                wrap(views.learn_from_turn),
+                name="chat_turn_learn",
+            ),
+            path(
+                "replay/<int:group_id>/",
+                wrap(views.replay_group),
+                name="chat_turn_replay_group",
+            ),
+            path("refusals/", wrap(views.refusals), name="chat_turn_refusals"),
+            *super().get_urls(),
+        ]
+
+    def has_learn_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(
+            ["faqs.add_learnedresponse", "faqs.change_learnedresponse", "chat.view_turn"]
+        )
+
+    @admin.action(description=_("Valider en FAQ…"), permissions=["learn"])
+    def learn(self, request: HttpRequest, queryset: QuerySet[Turn]) -> HttpResponse | None:
+        """Each answer is read before it is validated: one at a time."""
+        keys = list(queryset.values_list("pk", flat=True)[:2])
+        if len(keys) == 1:
+            return HttpResponseRedirect(admin_url(Turn, "learn", keys[0]))
+        self.message_user(
+            request, gettext("Choisissez un seul échange à valider."), messages.WARNING
+        )
+        return None
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """The list of one conversation's turns is an address that the conversations link to."""
+        if lookup == "conversation__id__exact":
+            return True
+        return bool(super().lookup_allowed(lookup, value, request))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
+        turns: QuerySet[Turn] = super().get_queryset(request)
+        asked = Message.objects.filter(
+            conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER
+        )
+        return turns.annotate(asked=Subquery(asked.values("content")[:1]))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        turn = kwargs.get("obj")
+        if isinstance(turn, Turn):
+            context["title"] = gettext("Pourquoi cette réponse")
+            context["subtitle"] = None
+            context["steps"] = explain_trace(turn.trace)
+            context["learn_url"] = (
+                admin_url(Turn, "learn", turn.pk)
+                if turn.status == TurnStatus.DONE
+                and not turn.conversation.is_temporary
+                and self.has_learn_permission(request)
+                else ""
+            )
+            context.update(_exchange(turn))
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("question"))
+    def question(self, turn: Any) -> SafeString:
+        text = Truncator(turn.asked or "–").chars(120)
+        return asked_text(text, turn.conversation)
+
+    @admin.display(description=_("voie de réponse"), ordering="answer_source")
+    def way(self, turn: Turn) -> SafeString | str:
+        return source_badge(turn)
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, turn: Turn) -> SafeString:
+        return badge(turn.get_status_display(), _STATUS_TONES.get(turn.status, "neutral"))
+
+    @admin.display(description=_("score de la réponse"), ordering="score")
+    def shown_score(self, turn: Turn) -> str:
+        return _score_text(turn.score)
+
+    @admin.display(description=_("meilleur score de la recherche"))
+    def shown_best_score(self, turn: Turn) -> str:
+        return _score_text(turn.best_score)
+
+    @admin.display(description=_("modèle"))
+    def shown_model(self, turn: Turn) -> str:
+        """The name of a model that wrote; stored answers have a name of their own there, which is for programs."""
+        return (turn.model if turn.llm_calls else "") or "–"
+
+    @admin.display(description=_("avis"), ordering="feedback__verdict")
+    def verdict(self, turn: Turn) -> SafeString | str:
+        given: Feedback | None = getattr(turn, "feedback", None)
+        return "–" if given is None else verdict_badge(given)
+
+    @admin.display(description=_("déploiement"), ordering="conversation__deployment__name")
+    def deployment(self, turn: Turn) -> str:
+        return turn.conversation.deployment.name
+
+    @admin.display(description=_("conversation"))
+    def conversation_link(self, turn: Turn) -> str:
+        return change_link(turn.conversation)
+
+    @admin.display(description=_("conversation temporaire"))
+    def temporary(self, turn: Turn) -> SafeString | str:
+        return temporary_note(turn.conversation)
+
+    @admin.display(description=_("boucle d’outils"))
+    def loop(self, turn: Turn) -> str:
+        if not turn.stop_reason:
+            return "–"
+        return gettext(
+            "%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %% (%(grade)s)"
+        ) % {
+            "reason": turn.get_stop_reason_display(),
+            "rounds": turn.rounds,
+            "efficiency": rounded(turn.efficiency, 0),
+            "grade": efficiency_grade(turn.efficiency),
+        }
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, turn: Turn) -> str:
+        return gettext("%(read)d lus, %(written)d écrits") % {
+            "read": turn.prompt_tokens,
+            "written": turn.completion_tokens,
+        }
+
+    @admin.display(description=_("durée"), ordering=F("finished_at") - F("started_at"))
+    def duration(self, turn: Turn) -> str:
+        if turn.finished_at is None and turn.status != TurnStatus.RUNNING:
+            return "–"
+        seconds = ((turn.finished_at or timezone.now()) - turn.started_at).total_seconds()
+        return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
+
+
+def _score_text(score: float | None) -> str:
+    return "–" if score is None else rounded(score, 3)
+
+
+def _exchange(turn: Turn) -> dict[str, Any]:
+    """The question, the answer and its sources; the text of each source is what was given at the time."""
+    messages = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
+    by_role = {message.role: message for message in messages}
+    asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
+    return {
+        "question": asked.content if asked else "",
+        "answer": prose_of(answered) if answered else "",
+        "sources": _linked_sources(sources_of(answered)) if answered else [],
+    }
+
+
+def _linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each source with links to its passage and document, as far as they still exist."""
+    chunks = _existing(Chunk, sources, "chunk_id")
+    documents = _existing(Document, sources, "document_id")
+    return [
+        {
+            **source,
+            "score": _score_text(source.get("score")),
+            "kind": _SOURCE_KINDS.get(str(source.get("type")), source.get("type", "")),
+            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
+            "document_url": _url_of(Document, source.get("document_id"), documents),
+        }
+        for source in sources
+    ]
+
+
+def _existing(model: type[Chunk | Document], sources: list[dict[str, Any]], key: str) -> set[int]:
+    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
+    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
+
+
+def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
+    return admin_url(model, "change", key) if key in existing else ""
