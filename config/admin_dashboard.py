@@ -3,11 +3,12 @@
 Each line is one count, shown to who may open the list behind it. Nothing is computed that a list would not show.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -34,92 +35,77 @@ RECENT = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A count that staff act on, and the list that shows its rows."""
+    """Rows that staff act on: how their list is asked for them, and which they are where that is no plain filter."""
 
     title: str | Promise
-    permission: str
-    count: Callable[[], int]
-    address: Callable[[], str]
+    model: type[Model]
+    shown: Mapping[str, str]
+    rows: Callable[[], QuerySet[Any]] | None = None
+
+    def is_for(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(self.model._meta.label_lower.replace(".", ".view_"))
+
+    def count(self) -> int:
+        rows = self.rows() if self.rows else self.model._default_manager.filter(**self.shown)
+        return rows.count()
+
+    def address(self) -> str:
+        return admin_url(self.model, "changelist", **self.shown)
 
 
-def _recent_turns(**conditions: str) -> Callable[[], int]:
-    return lambda: Turn.objects.filter(
-        started_at__gte=timezone.now() - RECENT, **conditions
-    ).count()
+def _recent_turns(**conditions: str) -> Callable[[], QuerySet[Turn]]:
+    return lambda: Turn.objects.filter(started_at__gte=timezone.now() - RECENT, **conditions)
 
 
 WATCHED: tuple[Watch, ...] = (
-    Watch(
-        _("Documents en échec"),
-        "knowledge.view_document",
-        lambda: Document.objects.filter(status=DocumentStatus.FAILED).count(),
-        lambda: admin_url(Document, "changelist", status__exact="failed"),
-    ),
+    Watch(_("Documents en échec"), Document, {"status__exact": DocumentStatus.FAILED}),
     Watch(
         _("Pages du web disparues"),
-        "knowledge.view_document",
-        lambda: Document.objects.filter(page__state__in=("gone", "left")).count(),
-        lambda: admin_url(Document, "changelist", page__state__in="gone,left"),
+        Document,
+        {"page__state__in": "gone,left"},
+        lambda: Document.objects.filter(page__state__in=("gone", "left")),
     ),
     Watch(
         _("Adresses du web en échec"),
-        "knowledge.view_websource",
-        lambda: WebSource.objects.filter(is_active=True).exclude(error="").count(),
-        lambda: admin_url(WebSource, "changelist", is_active__exact="1", o="2"),
+        WebSource,
+        {"is_active__exact": "1", "o": "2"},
+        lambda: WebSource.objects.filter(is_active=True).exclude(error=""),
     ),
     Watch(
         _("Passages en attente de questions"),
-        "knowledge.view_chunk",
-        lambda: Chunk.objects.waiting().count(),
-        lambda: admin_url(Chunk, "changelist", units_origin__exact="waiting"),
+        Chunk,
+        {"units_origin__exact": "waiting"},
+        lambda: Chunk.objects.waiting(),
     ),
+    Watch(_("Indexations en cours"), IndexBuild, {"status__exact": BuildStatus.RUNNING}),
+    Watch(_("Indexations en échec"), IndexBuild, {"status__exact": BuildStatus.FAILED}),
     Watch(
-        _("Indexations en cours"),
-        "knowledge.view_indexbuild",
-        lambda: IndexBuild.objects.filter(status=BuildStatus.RUNNING).count(),
-        lambda: admin_url(IndexBuild, "changelist", status__exact="running"),
-    ),
-    Watch(
-        _("Indexations en échec"),
-        "knowledge.view_indexbuild",
-        lambda: IndexBuild.objects.filter(status=BuildStatus.FAILED).count(),
-        lambda: admin_url(IndexBuild, "changelist", status__exact="failed"),
-    ),
-    Watch(
-        _("Réponses validées à revoir"),
-        "faqs.view_learnedresponse",
-        lambda: LearnedResponse.objects.filter(status=LearnedStatus.TO_REVIEW).count(),
-        lambda: admin_url(LearnedResponse, "changelist", status__exact="to_review"),
+        _("Réponses validées à revoir"), LearnedResponse, {"status__exact": LearnedStatus.TO_REVIEW}
     ),
     Watch(
         _("Réponses validées en échec d’indexation"),
-        "faqs.view_learnedresponse",
-        lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED).count(),
-        lambda: admin_url(LearnedResponse, "changelist", index_state__exact="failed"),
+        LearnedResponse,
+        {"index_state__exact": IndexState.FAILED},
     ),
     Watch(
-        _("Questions sans réponse à traiter"),
-        "faqs.view_questiongroup",
-        lambda: QuestionGroup.objects.filter(status=GroupStatus.OPEN).count(),
-        lambda: admin_url(QuestionGroup, "changelist", status__exact="open"),
+        _("Questions sans réponse à traiter"), QuestionGroup, {"status__exact": GroupStatus.OPEN}
     ),
     Watch(
         _("Choix entre questions proches à relire"),
-        "faqs.view_optionchoice",
-        lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN).count(),
-        lambda: admin_url(OptionChoice, "changelist", status__exact="open"),
+        OptionChoice,
+        {"status__exact": ChoiceStatus.OPEN},
     ),
     Watch(
         _("Questions refusées par le garde-fou, 7 jours"),
-        "chat.view_turn",
+        Turn,
+        {"answer_source__exact": AnswerSource.GUARD_RAIL},
         _recent_turns(answer_source=AnswerSource.GUARD_RAIL),
-        lambda: admin_url(Turn, "changelist", answer_source__exact="guard_rail"),
     ),
     Watch(
         _("Réponses en échec, 7 jours"),
-        "chat.view_turn",
+        Turn,
+        {"status__exact": TurnStatus.FAILED},
         _recent_turns(status=TurnStatus.FAILED),
-        lambda: admin_url(Turn, "changelist", status__exact="failed"),
     ),
 )
 
@@ -131,7 +117,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "watched": [
             (watch.title, watch.count(), watch.address())
             for watch in WATCHED
-            if request.user.has_perm(watch.permission)
+            if watch.is_for(request)
         ],
         "first_steps": _first_steps(request),
         "has_language_model": language_model() is not None,

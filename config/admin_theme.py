@@ -15,134 +15,77 @@ from django.utils.translation import gettext_lazy as _
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the sidebar: the list of a model, shown to who has `permission`."""
+    """A line of the sidebar: the list of a model ("app_name.model"), for who may view it, or has `permission` instead."""
 
     title: str | Promise
     icon: str
     model: str
-    permission: str
+    permission: str = ""
+
+    def is_for(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(self.permission or self.model.replace(".", ".view_"))
 
     def as_item(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "icon": self.icon,
-            "link": reverse_lazy(f"admin:{self.model}_changelist"),
-        }
+        address = reverse_lazy(f"admin:{self.model.replace('.', '_')}_changelist")
+        return {"title": self.title, "icon": self.icon, "link": address}
 
 
 SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
     (
         _("Répondre"),
         (
-            Entry(_("Agents"), "smart_toy", "agents_agent", "agents.view_agent"),
-            Entry(_("Déploiements"), "storefront", "agents_deployment", "agents.view_deployment"),
-            Entry(
-                _("Réglages du site"),
-                "tune",
-                "agents_runtimesettings",
-                "agents.view_runtimesettings",
-            ),
+            Entry(_("Agents"), "smart_toy", "agents.agent"),
+            Entry(_("Déploiements"), "storefront", "agents.deployment"),
+            Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
         ),
     ),
     (
         _("Connaissances"),
         (
-            Entry(_("Documents"), "description", "knowledge_document", "knowledge.view_document"),
-            Entry(
-                _("Adresses du web"), "public", "knowledge_websource", "knowledge.view_websource"
-            ),
-            Entry(_("Passages"), "segment", "knowledge_chunk", "knowledge.view_chunk"),
-            Entry(
-                _("Questions proches"),
-                "difference",
-                "knowledge_questionoverlap",
-                "knowledge.view_questionoverlap",
-            ),
-            Entry(_("Catégories"), "label", "knowledge_category", "knowledge.view_category"),
-            Entry(
-                _("Indexations"),
-                "manufacturing",
-                "knowledge_indexbuild",
-                "knowledge.view_indexbuild",
-            ),
-            Entry(
-                _("Calibrages"),
-                "straighten",
-                "knowledge_thresholdcalibration",
-                "knowledge.view_thresholdcalibration",
-            ),
-            Entry(
-                _("Verdicts sur des paires"),
-                "rule",
-                "knowledge_pairverdict",
-                "knowledge.view_pairverdict",
-            ),
+            Entry(_("Documents"), "description", "knowledge.document"),
+            Entry(_("Adresses du web"), "public", "knowledge.websource"),
+            Entry(_("Passages"), "segment", "knowledge.chunk"),
+            Entry(_("Questions proches"), "difference", "knowledge.questionoverlap"),
+            Entry(_("Catégories"), "label", "knowledge.category"),
+            Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
+            Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
+            Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
         ),
     ),
     (
         _("Réponses validées"),
         (
-            Entry(_("Mémoire"), "memory", "faqs_cachedresponse", "faqs.view_cachedresponse"),
-            Entry(_("FAQ"), "verified", "faqs_learnedresponse", "faqs.view_learnedresponse"),
-            Entry(
-                _("Questions sans réponse"),
-                "contact_support",
-                "faqs_questiongroup",
-                "faqs.view_questiongroup",
-            ),
-            Entry(
-                _("Choix entre questions proches"),
-                "alt_route",
-                "faqs_optionchoice",
-                "faqs.view_optionchoice",
-            ),
+            Entry(_("Mémoire"), "memory", "faqs.cachedresponse"),
+            Entry(_("FAQ"), "verified", "faqs.learnedresponse"),
+            Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
+            Entry(_("Choix entre questions proches"), "alt_route", "faqs.optionchoice"),
         ),
     ),
     (
         _("Outils"),
         (
-            Entry(
-                _("Outils"),
-                "construction",
-                "tools_registry_tooloverride",
-                "tools_registry.view_tooloverride",
-            ),
-            Entry(
-                _("Sources d’outils"),
-                "hub",
-                "tools_registry_toolsource",
-                "tools_registry.view_toolsource",
-            ),
-            Entry(
-                _("Outils distants"),
-                "cloud",
-                "tools_registry_remotetool",
-                "tools_registry.view_remotetool",
-            ),
-            Entry(
-                _("Questions étiquetées"),
-                "rule",
-                "tools_registry_labelledquestion",
-                "tools_registry.view_labelledquestion",
-            ),
+            Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
+            Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
+            Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
+            Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
         ),
     ),
     (
         _("Conversations"),
         (
-            Entry(_("Conversations"), "forum", "chat_conversation", "chat.view_turn"),
-            Entry(_("Pourquoi cette réponse"), "quiz", "chat_turn", "chat.view_turn"),
-            Entry(_("Avis"), "thumbs_up_down", "chat_feedback", "chat.view_turn"),
-            Entry(_("Liens de partage"), "share", "chat_sharedthread", "chat.view_turn"),
+            Entry(_("Conversations"), "forum", "chat.conversation", "chat.view_turn"),
+            Entry(_("Pourquoi cette réponse"), "quiz", "chat.turn"),
+            Entry(_("Avis"), "thumbs_up_down", "chat.feedback", "chat.view_turn"),
+            Entry(_("Liens de partage"), "share", "chat.sharedthread", "chat.view_turn"),
         ),
     ),
     (
         _("Comptes"),
         (
-            Entry(_("Utilisateurs"), "person", "auth_user", "auth.view_user"),
-            Entry(_("Groupes"), "group", "auth_group", "auth.view_group"),
-            Entry(_("Clés d’API"), "vpn_key", "chat_apikey", "chat.view_apikey"),
-            Entry(_("Jetons de service"), "key", "chat_servicetoken", "chat.view_servicetoken"),
+            Entry(_("Utilisateurs"), "person", "auth.user"),
+            Entry(_("Groupes"), "group", "auth.group"),
+            Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
+            Entry(_("Jetons de service"), "key", "chat.servicetoken"),
         ),
     ),
 )
@@ -151,7 +94,7 @@ SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The sections that have something for this user."""
     sections = [
-        (title, [entry.as_item() for entry in entries if request.user.has_perm(entry.permission)])
+        (title, [entry.as_item() for entry in entries if entry.is_for(request)])
         for title, entries in SECTIONS
     ]
     return [{"title": title, "items": items} for title, items in sections if items]

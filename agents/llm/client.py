@@ -4,12 +4,13 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import httpx2
 
 from agents.exceptions import LLMError, LLMTimeoutError, LLMUnavailableError
-from agents.llm.server import ServerOptions, pause_before_retry, raise_for_status
+from agents.llm.server import ServerOptions, raise_for_status
 
 
 class ReplyClient:
@@ -36,15 +37,15 @@ class ReplyClient:
     def post(self, path: str, request: Mapping[str, Any]) -> bytes:
         """Send `request` as JSON; the body of a success. Tried again after a passing trouble."""
         body = json.dumps(request, ensure_ascii=False).encode()
-        for attempt in range(self._server.max_retries + 1):
+        for attempt in count():
             try:
-                return self._send(self._server.url(path), body)
+                reply = self._send(self._server.url(path), body)
+                break
             except LLMError as error:
-                pause = pause_before_retry(error, attempt)
-                if pause is None or attempt == self._server.max_retries:
+                if (pause := self._server.pause_after(error, attempt)) is None:
                     raise
             time.sleep(pause)
-        raise AssertionError("max_retries is negative")
+        return reply
 
     def _send(self, url: str, body: bytes) -> bytes:
         try:

@@ -195,14 +195,8 @@ class OpenAILanguageModel(LanguageModel):
 
     def _bound_messages(self) -> list[checks.CheckMessage]:
         found: list[checks.CheckMessage] = []
-        if (
-            min(
-                self._server.connect_timeout,
-                self._server.read_timeout,
-                self._server.max_connections,
-            )
-            <= 0
-        ):
+        server = self._server
+        if min(server.connect_timeout, server.read_timeout, server.max_connections) <= 0:
             found.append(
                 checks.Error(
                     "LLM_CONNECT_TIMEOUT_SECONDS, LLM_READ_TIMEOUT_SECONDS and LLM_MAX_CONNECTIONS "
@@ -210,9 +204,9 @@ class OpenAILanguageModel(LanguageModel):
                     id="agents.E005",
                 )
             )
-        if self._server.max_retries < 0:
+        if server.max_retries < 0:
             found.append(checks.Error("LLM_MAX_RETRIES is negative.", id="agents.E006"))
-        if self._server.read_timeout > settings.TURN_TIMEOUT_SECONDS:
+        if server.read_timeout > settings.TURN_TIMEOUT_SECONDS:
             found.append(
                 checks.Warning(
                     "LLM_READ_TIMEOUT_SECONDS is longer than TURN_TIMEOUT_SECONDS and never reached.",

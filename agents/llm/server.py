@@ -54,6 +54,16 @@ class ServerOptions:
             "User-Agent": "repondant",
         }
 
+    def pause_after(self, error: LLMError, attempt: int) -> float | None:
+        """Seconds to wait before another try, `None` where there is none left or it would not help."""
+        if not error.retryable or attempt >= self.max_retries:
+            return None
+        cause = error.__cause__
+        if isinstance(cause, StatusError) and cause.retry_after is not None:
+            return cause.retry_after if cause.retry_after <= _LONGEST_RETRY_AFTER_SECONDS else None
+        pause = min(_FIRST_PAUSE_SECONDS * (1 << attempt), _LONGEST_PAUSE_SECONDS)
+        return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
+
 
 class StatusError(Exception):
     """An HTTP status that is not a success: `said` is for finding a refused argument, never for a log."""
@@ -74,17 +84,6 @@ def raise_for_status(status: int, said: bytes, headers: Mapping[str, str]) -> No
     error = error_for_status(status, _detail(cause))
     error.retry_after = cause.retry_after
     raise error from cause
-
-
-def pause_before_retry(error: LLMError, attempt: int) -> float | None:
-    """Seconds to wait before another try, `None` where another one would not help."""
-    if not error.retryable:
-        return None
-    cause = error.__cause__
-    if isinstance(cause, StatusError) and cause.retry_after is not None:
-        return cause.retry_after if cause.retry_after <= _LONGEST_RETRY_AFTER_SECONDS else None
-    pause = min(_FIRST_PAUSE_SECONDS * (1 << attempt), _LONGEST_PAUSE_SECONDS)
-    return pause * random.uniform(0.75, 1.0)  # noqa: S311  # spreads retries, protects nothing
 
 
 def error_for_status(status: int, detail: str) -> LLMError:

@@ -11,6 +11,7 @@ import ssl
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -22,7 +23,7 @@ from agents.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from agents.llm.server import REFUSAL_BYTES, ServerOptions, pause_before_retry, raise_for_status
+from agents.llm.server import REFUSAL_BYTES, ServerOptions, raise_for_status
 
 if TYPE_CHECKING:
     import aiohttp
@@ -136,13 +137,12 @@ class StreamTransport:
         """
         session = self.open_session()
         body = json.dumps(request, ensure_ascii=False).encode()
-        for attempt in range(self._server.max_retries + 1):
+        for attempt in count():
             try:
                 response = await _send(session, self._server.url(path), body)
                 break
             except LLMError as error:
-                pause = pause_before_retry(error, attempt)
-                if pause is None or attempt == self._server.max_retries:
+                if (pause := self._server.pause_after(error, attempt)) is None:
                     raise
             await asyncio.sleep(pause)
         self._streams += 1

@@ -103,7 +103,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         return
     with ModelServer() as server:
         model = OpenAILanguageModel(
-            base_url=server.base_url, model="contract", read_timeout=1.0, max_retries=0
+            base_url=server.base_url, model="contract", read_timeout=4.0, max_retries=0
         )
         yield Stage(
             model=model,

@@ -36,7 +36,7 @@ def server() -> Iterator[ModelServer]:
 
 
 def model_of(server: ModelServer, **options: Any) -> OpenAILanguageModel:
-    given = {"model": "unit", "read_timeout": 0.5, "max_retries": 0, **options}
+    given = {"model": "unit", "read_timeout": 10.0, "max_retries": 0, **options}
     return OpenAILanguageModel(base_url=server.base_url, **given)
 
 
