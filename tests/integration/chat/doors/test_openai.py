@@ -367,9 +367,9 @@ class KeyTests(V1Tests):
             (lambda: deployment.update(is_active=False), "deployment_closed"),
             (lambda: key.update(is_revoked=True), "invalid_api_key"),
         ):
-            pieces = ["Un début", ", un milieu", " et la fin"]
+            pieces = ["Un début", *[" et un mot"] * 1_000]
             rest = threading.Event()
-            with scripted(ScriptedReply(pieces=pieces, rest=rest)):
+            with scripted(ScriptedReply(pieces=pieces, interval=0.02, rest=rest)):
                 await in_database(deployment.update, is_active=True)
                 response = await self.post(
                     messages=[{"role": "user", "content": NEAR}], stream=True

@@ -234,8 +234,8 @@ class ConsumerTests(TestCase):
             await in_database(Session.objects.all().delete)
             await socket.send(type="stop")
             assert (await socket.receive())["code"] == "conversation_not_found"
-            assert await socket.receive_close() == 4404
             rest.set()
+            assert await socket.receive_close() == 4404
             await self.turn_ends()
         answer = await Message.objects.aget(role=Role.ASSISTANT)
         assert answer.content == "Un début et la fin"
