@@ -49,7 +49,7 @@ class Socket(ApplicationCommunicator):
     async def send(self, **frame: Any) -> None:
         await self.send_text(json.dumps(frame))
 
-    async def receive(self, timeout: float = 10) -> dict[str, Any]:  # noqa: ASYNC109  # asgiref's own form
+    async def receive(self, timeout: float = 60) -> dict[str, Any]:  # noqa: ASYNC109  # asgiref's own form
         output = await self.receive_output(timeout)
         assert output["type"] == "websocket.send", output
         frame: dict[str, Any] = json.loads(output["text"])
@@ -69,4 +69,4 @@ class Socket(ApplicationCommunicator):
 
     async def close(self) -> None:
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
-        await self.wait(5)
+        await self.wait(60)

@@ -29,7 +29,7 @@ class Visitor:
         )
         if data is not None:
             request.data = json.dumps(data).encode()
-        with self._opener.open(request, timeout=30) as response:
+        with self._opener.open(request, timeout=90) as response:
             found: dict[str, Any] = json.loads(response.read())
             return found
 
@@ -47,7 +47,7 @@ class Visitor:
                 origin=Origin(url),
                 max_size=None,
                 max_queue=max_queue,
-                open_timeout=30,
+                open_timeout=90,
                 legacy=True,
             )
         )
@@ -69,7 +69,7 @@ class Page:
     def send(self, **frame: Any) -> None:
         self.connection.send(json.dumps(frame))
 
-    def receive(self, timeout: float = 30) -> dict[str, Any]:
+    def receive(self, timeout: float = 90) -> dict[str, Any]:
         frame: dict[str, Any] = json.loads(self.connection.recv(timeout))
         return frame
 
@@ -87,7 +87,7 @@ class Page:
     def close_code(self) -> int | None:
         try:
             while True:
-                self.connection.recv(30)
+                self.connection.recv(90)
         except ConnectionClosed as closed:
             return closed.rcvd.code if closed.rcvd else None
 

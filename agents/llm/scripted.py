@@ -25,7 +25,10 @@ from agents.llm.base import (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReply:
-    """The pieces of a reply, each after `interval` seconds; then its end, or `error` instead."""
+    """The pieces of a reply, each after `interval` seconds; then its end, or `error` instead.
+
+    With `rest`, what follows the first piece waits until it is set: for ever, if nobody sets it.
+    """
 
     pieces: Sequence[str] = ()
     error: LLMError | None = None
@@ -33,6 +36,7 @@ class ScriptedReply:
     finish_reason: str = "stop"
     usage: Usage | None = None
     tool_calls: Sequence[RequestedCall] = ()
+    rest: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class ScriptedLLM(LanguageModel):
     def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         scripted = self._next(messages, options)
         time.sleep(scripted.interval * len(scripted.pieces))
+        if scripted.rest is not None:
+            scripted.rest.wait()
         if scripted.error is not None:
             raise scripted.error
         return self._reply(scripted, messages, options)
@@ -84,6 +90,8 @@ class ScriptedLLM(LanguageModel):
             for piece in scripted.pieces:
                 await asyncio.sleep(scripted.interval)
                 yield StreamChunk(text=piece)
+                while scripted.rest is not None and not scripted.rest.is_set():  # noqa: ASYNC110  # it is set in any thread
+                    await asyncio.sleep(0.005)
             ended = True
             if scripted.error is not None:
                 raise scripted.error

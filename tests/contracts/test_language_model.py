@@ -30,6 +30,7 @@ from agents.llm.base import (
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.contracts
 
@@ -224,7 +225,7 @@ def test_cancelling_the_task_that_reads_a_stream_ends_it(stage: Stage) -> None:
         task = asyncio.create_task(read())
         await asyncio.sleep(0.1)
         task.cancel()
-        await asyncio.wait([task], timeout=2)
+        await asyncio.wait([task], timeout=PATIENCE_SECONDS)
         return task.cancelled()
 
     assert stage.run(story)

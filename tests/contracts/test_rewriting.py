@@ -35,7 +35,7 @@ class Rewriter:
 
     def __init__(self, server: ModelServer) -> None:
         self.llm = OpenAILanguageModel(
-            base_url=server.base_url, model="contract", read_timeout=0.4, max_retries=0
+            base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0
         )
         self.result = TurnResult()
         self.config = mock.Mock(spec=EffectiveConfig, rewrite_follow_ups=True, llm_model="")

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -421,21 +420,18 @@ def test_store_that_is_gone_is_reported_at_once() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    gone = QdrantVectorStore(url=f"http://127.0.0.1:{port}", timeout=2)
-    started = time.monotonic()
+    # Who waited for its time limit would wait longer than any test may take.
+    gone = QdrantVectorStore(url=f"http://127.0.0.1:{port}", timeout=3600)
     for verb in (gone.ping, gone.collections, lambda: ask(gone), lambda: gone.drop("animals")):
         with pytest.raises(VectorStoreUnavailableError):
             verb()
-    assert time.monotonic() - started < 2
 
 
 def test_store_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = QdrantVectorStore(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=1)
-        started = time.monotonic()
         with pytest.raises(VectorStoreUnavailableError):
             store.ping()
-        assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize(
@@ -579,7 +575,8 @@ _operations = st.one_of(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(operations=st.lists(_operations, min_size=1, max_size=12))
 def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:

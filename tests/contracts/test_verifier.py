@@ -25,7 +25,7 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def verifier(server: ModelServer) -> ModelVerifier:
     llm = OpenAILanguageModel(
-        base_url=server.base_url, model="contract", read_timeout=0.4, max_retries=0
+        base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0
     )
     return ModelVerifier(llm)
 

@@ -13,7 +13,7 @@ from tests.servers.ports import free_port
 SERVER = Path(__file__).with_name("mcp_server.py")
 #: As the setting `MCP_STDIO_SERVERS` names it.
 STDIO = {"library": [sys.executable, str(SERVER), "stdio"]}
-_START_SECONDS = 20
+_START_SECONDS = 90
 
 
 @contextmanager

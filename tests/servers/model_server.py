@@ -650,18 +650,18 @@ class ModelServer:
         with self._changed:
             self._replies.extend(replies)
 
-    def wait_for_disconnects(self, count: int, *, timeout: float = 5.0) -> bool:
+    def wait_for_disconnects(self, count: int, *, timeout: float = 60.0) -> bool:
         """Wait until `count` clients went away in the middle of a response."""
         with self._changed:
             return self._changed.wait_for(lambda: self.disconnects >= count, timeout)
 
-    def wait_for_calls(self, count: int, *, timeout: float = 5.0) -> bool:
+    def wait_for_calls(self, count: int, *, timeout: float = 60.0) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: len(self.calls) >= count, timeout)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(10) or not self._port:
+        if not self._ready.wait(60) or not self._port:
             raise RuntimeError("The model server did not start.")
         return self
 

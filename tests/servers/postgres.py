@@ -14,7 +14,7 @@ import psycopg
 from tests.servers.ports import free_port
 
 LOCAL = "postgres://postgres@127.0.0.1:5432/postgres"
-START_SECONDS = 30
+START_SECONDS = 120
 
 
 @contextmanager
@@ -84,4 +84,4 @@ def _run(command: list[object]) -> None:
     words = [str(word) for word in command]
     if getpass.getuser() == "root":
         words = ["runuser", "-u", "postgres", "--", *words]
-    subprocess.run(words, check=True, capture_output=True, timeout=60, cwd="/")  # noqa: S603  # fixed programs
+    subprocess.run(words, check=True, capture_output=True, timeout=180, cwd="/")  # noqa: S603  # fixed programs

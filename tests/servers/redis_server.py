@@ -11,7 +11,7 @@ import redis
 
 from tests.servers.ports import free_port
 
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 PROGRAM = shutil.which("redis-server")
 
 

@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
 from tests.servers.mcp_process import STDIO, mcp_over_http
+from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
@@ -28,6 +29,8 @@ VISITOR: frozenset[str] = frozenset()
 
 def make_source(**overrides: Any) -> ToolSource:
     defaults = {"slug": "lib", "name": "Library", "kind": SourceKind.MCP_STDIO}
+    # A server is a process that imports the SDK: on a busy machine that takes its time.
+    defaults["timeout_seconds"] = PATIENCE_SECONDS
     return ToolSource.objects.create(**{**defaults, **overrides})
 
 

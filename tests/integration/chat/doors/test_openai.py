@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -366,8 +367,9 @@ class KeyTests(V1Tests):
             (lambda: deployment.update(is_active=False), "deployment_closed"),
             (lambda: key.update(is_revoked=True), "invalid_api_key"),
         ):
-            pieces = ["Un début", ", un milieu", " et la fin"]
-            with scripted(ScriptedReply(pieces=pieces, interval=0.5)):
+            pieces = ["Un début", *[" et un mot"] * 1_000]
+            rest = threading.Event()
+            with scripted(ScriptedReply(pieces=pieces, interval=0.02, rest=rest)):
                 await in_database(deployment.update, is_active=True)
                 response = await self.post(
                     messages=[{"role": "user", "content": NEAR}], stream=True
@@ -377,6 +379,7 @@ class KeyTests(V1Tests):
                     body += part
                     if "Un début".encode() in part:
                         await in_database(closing)
+                        rest.set()
                 chunks = chunks_of(body.decode())
                 while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
                     await asyncio.sleep(0.05)
@@ -468,10 +471,10 @@ class IdempotencyTests(V1Tests):
 
 
 class DisconnectTests(V1Tests):
-    async def leave(self, **headers: str) -> TurnStatus:
-        """Read the first text of a slow stream, leave, and say how the turn ended."""
-        reply = ScriptedReply(pieces=["Un début", " et", " la fin"], interval=0.3)
-        with scripted(reply):
+    async def leave(self, *, goes_on: bool, **headers: str) -> TurnStatus:
+        """Read the first text of a stream, leave, and say how the turn ended; one that goes on is told the rest then."""
+        rest = threading.Event()
+        with scripted(ScriptedReply(pieces=["Un début", " et", " la fin"], rest=rest)):
             response = await self.ask(("user", NEAR), stream=True, _headers=headers)
             has_begun = asyncio.Event()
 
@@ -484,18 +487,18 @@ class DisconnectTests(V1Tests):
             reading = asyncio.create_task(read())
             await has_begun.wait()
             reading.cancel()
-            for _ in range(100):
-                turn = await in_database(Turn.objects.get)
-                if turn.status != TurnStatus.RUNNING:
-                    break
+            await asyncio.wait([reading])
+            if goes_on:
+                rest.set()
+            while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
                 await asyncio.sleep(0.05)
-        return TurnStatus(turn.status)
+        return TurnStatus((await Turn.objects.aget()).status)
 
     async def test_client_that_leaves_stops_its_turn(self) -> None:
-        assert await self.leave() is TurnStatus.INTERRUPTED
+        assert await self.leave(goes_on=False) is TurnStatus.INTERRUPTED
 
     async def test_client_that_can_come_back_does_not(self) -> None:
-        assert await self.leave(**{"Idempotency-Key": "k"}) is TurnStatus.DONE
+        assert await self.leave(goes_on=True, **{"Idempotency-Key": "k"}) is TurnStatus.DONE
 
 
 def test_schema_lists_what_is_served() -> None:

@@ -1,6 +1,7 @@
 """The WebSocket edge, through the real ASGI application."""
 
 import asyncio
+import threading
 import uuid
 from unittest import mock
 
@@ -115,7 +116,7 @@ class ConsumerTests(TestCase):
 
     async def test_stop_reaches_a_running_turn_and_keeps_its_text(self) -> None:
         client, conversation = await self.owner()
-        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event())
         with scripted(reply):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
@@ -141,7 +142,9 @@ class ConsumerTests(TestCase):
 
     async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
         client, conversation = await self.owner()
-        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+        with scripted(
+            ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]
+        ):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
@@ -181,7 +184,9 @@ class ConsumerTests(TestCase):
 
     async def test_stop_and_retry_over_http(self) -> None:
         client, conversation = await self.owner()
-        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5), ["Tout."]):
+        with scripted(
+            ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]
+        ):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
@@ -220,8 +225,8 @@ class ConsumerTests(TestCase):
 
     async def test_open_socket_stops_nothing_after_a_logout(self) -> None:
         client, conversation = await self.owner()
-        reply = ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)
-        with scripted(reply):
+        rest = threading.Event()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
@@ -229,6 +234,7 @@ class ConsumerTests(TestCase):
             await in_database(Session.objects.all().delete)
             await socket.send(type="stop")
             assert (await socket.receive())["code"] == "conversation_not_found"
+            rest.set()
             assert await socket.receive_close() == 4404
             await self.turn_ends()
         answer = await Message.objects.aget(role=Role.ASSISTANT)
@@ -236,12 +242,14 @@ class ConsumerTests(TestCase):
 
     async def test_open_socket_hears_nothing_after_a_logout(self) -> None:
         client, conversation = await self.signed_in()
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+        rest = threading.Event()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
                 pass
             await client.post("/logout/")
+            rest.set()
             assert await socket.receive_close() == 4404
             await self.turn_ends()
         answer = await Message.objects.aget(role=Role.ASSISTANT)
@@ -250,13 +258,15 @@ class ConsumerTests(TestCase):
     async def test_stream_over_http_ends_with_its_session(self) -> None:
         client, conversation = await self.signed_in()
         question = {"message": NEAR, "conversationId": conversation, "clientMessageId": "a"}
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+        rest = threading.Event()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             asked = await client.post("/api/rag/chat", question, "application/json")
             told = b""
             async for piece in asked.streaming_content:  # type: ignore[attr-defined]
                 told += piece
                 if "Un début".encode() in piece:
                     await client.post("/logout/")
+                    rest.set()
             await self.turn_ends()
         assert b'"code": "turn_not_found"' in told
         assert b"et la fin" not in told
@@ -282,7 +292,7 @@ class ConsumerTests(TestCase):
 
     async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
         client, conversation = await self.owner()
-        reply = ScriptedReply(pieces=["Un début", " trop tard"], interval=0.5)
+        reply = ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event())
         with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(reply):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")

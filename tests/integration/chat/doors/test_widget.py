@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import threading
 import uuid
 from typing import Any
 
@@ -120,13 +121,15 @@ class AskTests(WidgetTests):
         assert await in_database(Message.objects.count) == 2
 
     async def test_stream_ends_when_the_deployment_is_closed(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], interval=0.5)):
+        rest = threading.Event()
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             asked = await self.ask(self.token(), message=NEAR)
             told = b""
             async for piece in asked.streaming_content:
                 told += piece
                 if "Un début".encode() in piece:
                     await in_database(Deployment.objects.update, is_active=False)
+                    rest.set()
             while not await Message.objects.filter(role="assistant").aexists():  # noqa: ASYNC110  # another task writes the row
                 await asyncio.sleep(0.05)
         assert events_of(told.decode())[-1][0] == "error"

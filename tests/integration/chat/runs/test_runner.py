@@ -1,8 +1,10 @@
 """Running turns under trouble: callers that leave, leases, readers that come back, processes that died."""
 
 import asyncio
+import threading
 import uuid
 from datetime import timedelta
+from itertools import chain, repeat
 from unittest import mock
 
 import pytest
@@ -29,6 +31,7 @@ from chat.thread.verdicts import give_feedback
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 async def start(runner: Runner, conversation: Conversation, question: str) -> uuid.UUID:
@@ -59,14 +62,17 @@ class RunnerTests(TestCase):
 
     async def test_leases_are_renewed_again_after_a_database_error(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
-        renewed = mock.Mock(side_effect=[OperationalError("locked"), None, None, None, None])
+        renewed = mock.Mock(side_effect=chain([OperationalError("locked")], repeat(None)))
+        rest = threading.Event()
         with (
-            scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)),
+            scripted(ScriptedReply(pieces=["Un", " deux", " trois"], rest=rest)),
             override_settings(TURN_LEASE_SECONDS=0.15),
             mock.patch.object(runner_module, "renew_turns", renewed),
         ):
-            await told(runner, await start(runner, conversation, NEAR))
-        assert renewed.call_count > 1
+            turn_id = await start(runner, conversation, NEAR)
+            await until(lambda: renewed.call_count > 1)
+            rest.set()
+            await told(runner, turn_id)
 
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
@@ -122,7 +128,7 @@ class RunnerTests(TestCase):
             await begun(runner, turn_id)
             rows = Turn.objects.filter(pk=turn_id)
             await in_database(rows.update, run=1)
-            await asyncio.wait([runner._tasks[turn_id]], timeout=3)
+            await asyncio.wait([runner._tasks[turn_id]], timeout=PATIENCE_SECONDS)
             turn = await rows.aget()
         assert turn.status == TurnStatus.RUNNING
         assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
@@ -131,7 +137,7 @@ class RunnerTests(TestCase):
     async def test_reader_of_a_run_that_was_taken_over_is_told_the_other(self) -> None:
         here, there = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
         conversation = await in_database(make_conversation, self.deployment)
-        slow = ScriptedReply(pieces=["Trop", " tard"], interval=0.3)
+        slow = ScriptedReply(pieces=["Trop", " tard"], rest=threading.Event())
         with scripted(slow, ["La ", "réponse."]):
             turn_id = await start(here, conversation, NEAR)
             reader = asyncio.create_task(told(here, turn_id))
@@ -139,7 +145,7 @@ class RunnerTests(TestCase):
             rows = Turn.objects.filter(pk=turn_id)
             await in_database(rows.update, status=TurnStatus.INTERRUPTED)
             await there.retry(await rows.aget(), language="fr")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 events = await reader
         last = events[-1][1]
         assert isinstance(last, Done)
@@ -161,7 +167,7 @@ class RunnerTests(TestCase):
 
         with mock.patch("chat.turn.path.save_exchange", saved_unknown_to_the_caller):
             turn_id = await start(runner, conversation, KNOWN)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 last = (await told(runner, turn_id))[-1][1]
         assert isinstance(last, Done)
         assert (last.status, last.answer_source) == ("done", "direct_qa")
@@ -197,11 +203,12 @@ class RunnerTests(TestCase):
     async def test_title_of_the_model_comes_after_the_answer_and_delays_it_by_nothing(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(_generate_titles, self.deployment)
-        slow = ScriptedReply(pieces=["Salles", " de travail"], interval=0.2)
-        with scripted(["La réponse."], slow):
+        rest = threading.Event()
+        with scripted(["La réponse."], ScriptedReply(pieces=["Salles", " de travail"], rest=rest)):
             turn_id = await start(runner, conversation, NEAR)
             done = (await told(runner, turn_id))[-1][1]
             named_at_once = await Conversation.objects.aget(pk=conversation.pk)
+            rest.set()
             await _settle()
         await conversation.arefresh_from_db()
         assert isinstance(done, Done)
@@ -228,17 +235,20 @@ class RunnerTests(TestCase):
     async def test_name_that_a_person_gave_meanwhile_is_kept(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(_generate_titles, self.deployment)
-        with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], interval=0.1)):
+        rest = threading.Event()
+        with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], rest=rest)):
             await told(runner, await start(runner, conversation, NEAR))
             await in_database(
                 Conversation.objects.filter(pk=conversation.pk).update, title="De moi"
             )
+            rest.set()
             await _settle()
         await conversation.arefresh_from_db()
         assert conversation.title == "De moi"
 
 
-SLOW = ScriptedReply(pieces=["Un", *(f" {number}" for number in range(100))], interval=0.05)
+#: Its end never comes by itself.
+SLOW = ScriptedReply(pieces=["Un", " deux"], rest=threading.Event())
 
 
 async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
@@ -267,7 +277,7 @@ class OtherProcessTests(TestCase):
             turn_id = await start(self.owner, self.conversation, NEAR)
             await begun(self.owner, turn_id)
             assert await self.other.stop_anywhere(self.conversation.pk)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 last = (await told(self.owner, turn_id))[-1][1]
         assert isinstance(last, Done)
         assert last.status == "interrupted"
@@ -283,7 +293,7 @@ class OtherProcessTests(TestCase):
             turn_id = await start(self.owner, self.conversation, NEAR)
             await begun(self.owner, turn_id)
             await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await told(self.owner, turn_id)
 
     async def test_same_message_to_both_gives_one_turn_and_one_answer(self) -> None:
@@ -429,7 +439,7 @@ class DrainTests(TestCase):
         with scripted(SLOW):
             turn_id = await start(self.runner, self.conversation, NEAR)
             await begun(self.runner, turn_id)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.runner.drain(0.2)
             last = (await told(self.runner, turn_id))[-1][1]
         assert isinstance(last, Done)
@@ -440,7 +450,7 @@ class DrainTests(TestCase):
         with scripted(SLOW):
             turn_id = await start(self.runner, self.conversation, NEAR)
             await begun(self.runner, turn_id)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 draining = asyncio.create_task(self.runner.drain(60))
                 await asyncio.sleep(0.1)
                 self.runner.hurry()

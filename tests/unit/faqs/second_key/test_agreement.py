@@ -1,7 +1,6 @@
 """The second key: what it must tell apart, what it must forgive, and that it has no direction."""
 
 import json
-import time
 import unicodedata
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from faqs.second_key.agreement import compare_questions
 from faqs.second_key.reading import MAX_CHARACTERS
+from tests.waiting import little_work
 
 PAIRS = [
     json.loads(line)
@@ -166,9 +166,8 @@ def test_nothing_behind_the_bound_is_ignored(gap: str) -> None:
 
 def test_a_long_text_is_compared_in_reasonable_time() -> None:
     text = ("Comment payer 1 000 € en 12 mois, sans frais ? " * 200)[: MAX_CHARACTERS - 10]
-    started = time.perf_counter()
-    compare_questions(text, text + " jamais")
-    assert time.perf_counter() - started < 2
+    with little_work(2):
+        compare_questions(text, text + " jamais")
 
 
 _CLEAN = [

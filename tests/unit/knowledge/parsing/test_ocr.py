@@ -2,7 +2,6 @@
 
 import io
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -127,11 +126,9 @@ def test_program_that_fails_is_as_if_it_found_nothing(
 def test_page_that_takes_too_long_is_left_out(
     seen: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    install(tmp_path, settings, act="time.sleep(30)")
+    install(tmp_path, settings, act="time.sleep(3600)")  # nobody waits for that
     settings.OCR_PAGE_SECONDS = 0.5
-    started = time.monotonic()
     parsed = parse_document(scan("text", "picture"), filename="scan.pdf")
-    assert time.monotonic() - started < 10
     assert "page 2" in parsed.notices[0]
 
 
