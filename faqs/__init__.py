@@ -1,4 +1,4 @@
 """Answers we already have, and the second key that guards them.
 
-Public: `agreement`, `learning`, `recall`, `indexing`, `duplicates`, `unanswered`. Imports `knowledge` and `agents`; never `chat`.
+Public: `second_key` (see there), `learning`, `recall`, `indexing`, `duplicates`, `unanswered`. Imports `knowledge` and `agents`; never `chat`.
 """

@@ -1,82 +1,91 @@
-"""What one pair costs the second key: `python -m benchmarks.second_key.run`.
+"""What one pair costs the second key: `python -m benchmarks.second_key.run [--against FOLDER]`.
 
-Cold: two questions that were never read; warm: both readings are remembered. Each also without the gates before the
-rewrites (`faqs.gates`), in the same run, taken in turns: the ratio holds on a busy machine, where the times do not. Processor
-time, the least of several rounds over all pairs of `tests/pairs`.
+Cold: two questions that were never read; warm: both readings are remembered. Start: reading and compiling the data of both
+languages. Processor time, the least of several rounds over 2,000 pairs of `tests/pairs`. `--against` names another checkout,
+measured by the same code in turns with this one: the ratio holds on a busy machine, where the times do not.
 """
 
 import argparse
+import importlib
 import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-PAIRS = Path(__file__).resolve().parents[2] / "tests" / "pairs"
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = ROOT / "tests" / "pairs"
+#: Where the comparing and the reading are, now and before they had a room.
+MODULES = (
+    ("faqs.second_key.agreement", "faqs.second_key.reading"),
+    ("faqs.agreement", "faqs.question_reading"),
+)
+Times = dict[str, float]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--against", type=Path)
+    parser.add_argument("--once", action="store_true", help="one round of this checkout, as JSON")
     options = parser.parse_args()
+    if options.once:
+        print(json.dumps(measure(Path.cwd())))
+        return
+    folders = [ROOT, *([options.against] if options.against else [])]
+    best: dict[Path, Times] = {folder: {} for folder in folders}
+    for _round in range(options.rounds):
+        for folder in folders:
+            for name, value in one_round(folder).items():
+                best[folder][name] = min(value, best[folder].get(name, value))
+    for name, value in best[ROOT].items():
+        others = "".join(
+            f"  {best[f][name]:.3f} ({value / best[f][name]:.2f})" for f in folders[1:]
+        )
+        print(f"{name:>6}  {value:.3f} ms{others}")
+
+
+def one_round(folder: Path) -> Times:
+    command = [str(folder / ".venv" / "bin" / "python"), __file__, "--once"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(  # noqa: S603
+        command, cwd=folder, env=environment, check=True, capture_output=True, text=True
+    )
+    times: Times = json.loads(done.stdout)
+    return times
+
+
+def measure(folder: Path) -> Times:
+    """Milliseconds: of a pair, and of the start once."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings_test")
     import django
 
     django.setup()
-    pairs = read_pairs()
-    best = {"cold": 1e9, "cold, no gates": 1e9, "warm": 1e9}
-    compare_all(pairs)
-    for _round in range(options.rounds):
-        forget()
-        best["cold"] = min(best["cold"], compare_all(pairs))
-        best["warm"] = min(best["warm"], compare_all(pairs))
-        with without_gates():
-            forget()
-            best["cold, no gates"] = min(best["cold, no gates"], compare_all(pairs))
-    forget()
-    print(f"{len(pairs)} pairs, milliseconds of processor time a pair")
-    for name, seconds in best.items():
-        print(f"{name:>15}  {seconds / len(pairs) * 1_000:.3f}")
-    print(f"gates: {best['cold, no gates'] / best['cold']:.2f} times faster")
-
-
-def read_pairs() -> list[tuple[str, str]]:
     rows = (
         json.loads(line)
         for path in sorted(PAIRS.glob("*.jsonl"))
         for line in path.read_text("utf-8").splitlines()
     )
-    return [(row["a"], row["b"]) for row in rows]
-
-
-def compare_all(pairs: list[tuple[str, str]]) -> float:
-    from faqs.second_key.agreement import compare_questions
-
+    # As many as the cache of readings holds.
+    pairs = [(row["a"], row["b"]) for row in rows][:2_000]
+    agreement, reading = MODULES[not (folder / "faqs" / "second_key").exists()]
     started = time.process_time()
+    compare = importlib.import_module(agreement).compare_questions
+    read_question = importlib.import_module(reading).read_question
+    compare("Où payer ?", "Where do I pay?"), compare("Where to pay?", "Where do I pay?")
+    times = {"start": (time.process_time() - started) * 1_000}
     for stored, asked in pairs:
-        compare_questions(stored, asked)
-    return time.process_time() - started
-
-
-def forget() -> None:
-    from faqs.second_key.reading import read_question
-
+        compare(stored, asked)
     read_question.cache_clear()
-
-
-@contextmanager
-def without_gates() -> Iterator[None]:
-    from faqs.second_key.reading import _ENGLISH, _FRENCH
-
-    kept = [(lexicon, lexicon.rewrites) for lexicon in (_FRENCH, _ENGLISH)]
-    for lexicon, rewrites in kept:
-        lexicon.rewrites = tuple(replace(rewrite, needed=()) for rewrite in rewrites)
-    yield
-    for lexicon, rewrites in kept:
-        lexicon.rewrites = rewrites
+    for name in ("cold", "warm"):
+        started = time.process_time()
+        for stored, asked in pairs:
+            compare(stored, asked)
+        times[name] = (time.process_time() - started) * 1_000 / len(pairs)
+    return times
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path.cwd()))
     main()

@@ -6,101 +6,32 @@ the sentence is kept.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-_UNITS_WORDS = {
-    "zero": 0, "deux": 2, "trois": 3, "quatre": 4, "cinq": 5, "sept": 7, "huit": 8,
-    "dix": 10, "onze": 11, "douze": 12, "treize": 13, "quatorze": 14, "quinze": 15, "seize": 16, "vingt": 20,
-    "vingts": 20, "trente": 30, "quarante": 40, "cinquante": 50, "soixante": 60, "septante": 70, "huitante": 80,
-    "nonante": 90, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16,
-    "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
-    "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
-}  # fmt: skip
-#: « neuf » is also "new", « un » and "one" are articles: they count only before a unit or inside a larger number.
-_AMBIGUOUS = {"un": 1, "une": 1, "one": 1, "neuf": 9, "a": 1, "an": 1, "demi": 0.5, "half": 0.5}
-_SCALES = {"cent": 100, "cents": 100, "hundred": 100, "mille": 1000, "thousand": 1000, "million": 1e6, "millions": 1e6,
-           "milliard": 1e9, "milliards": 1e9, "billion": 1e9}  # fmt: skip
+_DATA = tomllib.loads(
+    (Path(__file__).parent / "lexicon" / "numbers.toml").read_text(encoding="utf-8")
+)
 
-_UNITS: dict[str, tuple[str, float]] = {}
-for _names, _unit, _factor in (
-    ("an ans annee annees year years yr yrs", "month", 12),
-    ("semestre semestres", "month", 6),
-    ("trimestre trimestres quarter quarters", "month", 3),
-    ("mois month months", "month", 1),
-    ("semaine semaines week weeks", "day", 7),
-    ("fortnight fortnights", "day", 14),
-    ("jour jours day days j", "day", 1),
-    ("heure heures h hour hours hr hrs", "hour", 1),
-    ("minute minutes min mins mn", "hour", 1 / 60),
-    ("seconde secondes second_unit seconds sec", "hour", 1 / 3600),
-    ("euro euros eur €", "euro", 1),
-    ("dollar dollars usd $", "dollar", 1),
-    ("livre_sterling pound pounds gbp £ quid", "pound", 1),
-    ("% pourcent percent pct", "percent", 1),
-    ("kilometre kilometres km kms", "metre", 1000),
-    ("metre metres m", "metre", 1),
-    ("centimetre centimetres cm", "metre", 0.01),
-    ("millimetre millimetres mm", "metre", 0.001),
-    ("mile miles", "mile", 1),
-    ("kilo kilos kg kilogramme kilogrammes kilogram kilograms", "gram", 1000),
-    ("gramme grammes g gram grams", "gram", 1),
-    ("mg milligramme milligrammes milligram milligrams", "gram", 0.001),
-    ("tonne tonnes ton tons", "gram", 1e6),
-    ("litre litres l liter liters", "litre", 1),
-    ("ml millilitre millilitres", "litre", 0.001),
-    ("go gb giga gigas gigabyte gigabytes", "gigabyte", 1),
-    ("mo mb mega megas megabyte megabytes", "gigabyte", 0.001),
-    ("terabyte terabytes teraoctet teraoctets tera", "gigabyte", 1000),
-    ("ko kilooctet kilooctets kilobyte kilobytes", "gigabyte", 1e-6),
-    ("gigabit gigabits gbit gbits gbps", "gigabit", 1),
-    ("megabit megabits mbit mbits mbps", "gigabit", 0.001),
-    ("kilobit kilobits kbit kbits kbps", "gigabit", 1e-6),
-    ("terabit terabits", "gigabit", 1000),
-    ("lb lbs", "pound_weight", 1),
-    ("ounce ounces oz", "ounce", 1),
-    ("inch inches", "inch", 1),
-    ("feet ft", "foot", 1),
-    ("yard yards", "yard", 1),
-    ("gallon gallons", "gallon", 1),
-    ("acre acres", "acre", 1),
-    ("hectare hectares", "hectare", 1),
-    ("cl centilitre centilitres", "litre", 0.01),
-    ("kwh kilowattheure kilowattheures", "kwh", 1),
-    ("mwh", "kwh", 1000),
-    ("kw kilowatt kilowatts", "watt", 1000),
-    ("watt watts w", "watt", 1),
-    ("volt volts", "volt", 1),
-    ("ampere amperes", "ampere", 1),
-    ("centime centimes", "euro", 0.01),
-    ("pence penny", "pound", 0.01),
-    ("franc francs chf", "franc", 1),
-    ("yen yens", "yen", 1),
-    ("siecle siecles century centuries", "month", 1200),
-    ("decennie decennies decade decades", "month", 120),
-    ("millisecond milliseconds milliseconde millisecondes ms", "hour", 1 / 3_600_000),
-    ("degre degres degree degrees °c °", "degree", 1),
-):
-    for _name in _names.split():
-        _UNITS[_name] = (_unit, _factor)
 
-_MONTHS = {
-    name: month
-    for names in (
-        "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
-        "january february march april may june july august september october november december",
-    )
-    for month, name in enumerate(names.split(), start=1)
+def _values(name: str) -> dict[str, float]:
+    pairs = (pair.split("=") for pair in _DATA[name].split())
+    return {word: float(value) for word, value in pairs}
+
+
+_NUMBER_WORDS, _AMBIGUOUS, _SCALES = map(_values, ("number_words", "ambiguous", "scales"))
+_ORDINALS, _MONEY_SCALES = map(_values, ("ordinals", "money_scales"))
+_UNITS: dict[str, tuple[str, float]] = {
+    word: (unit, factor) for words, unit, factor in _DATA["units"] for word in words.split()
 }
-_ORDINALS = {
-    "premier": 1, "premiere": 1, "1er": 1, "1ere": 1, "deuxieme": 2, "troisieme": 3, "quatrieme": 4, "cinquieme": 5,
-    "sixieme": 6, "first": 1, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "second": 2, "seconde": 2,
-}  # fmt: skip
-
-_OMITTED = frozenset(("", "euro", "dollar", "pound", "hour", "degree"))
-_CURRENCIES = frozenset("€ euro euros eur $ dollar dollars usd £ pound pounds gbp".split())
-_MONEY_SCALES = {"k": 1e3, "m": 1e6, "md": 1e9, "bn": 1e9}
+_MONTHS = {
+    name: month for names in _DATA["months"] for month, name in enumerate(names.split(), start=1)
+}
+_OMITTED = frozenset(("", *_DATA["omitted"].split()))
+_CURRENCIES = frozenset(_DATA["currencies"].split())
+_BEFORE_MAY = frozenset(_DATA["before_may"].split())
 #: « un quart de mon salaire » is 25 %, « un quart d'heure » 15 minutes.
 _FRACTIONS = (
     (re.compile(r"\b(?:un )?quart d.heure\b|\ba quarter of an hour\b"), "15 minutes"),
@@ -188,7 +119,9 @@ def tokens(text: str) -> list[str]:
 
 
 #: What a quantity can begin with beside a digit: most words are passed over without a closer look.
-_BEGINNINGS = frozenset((*_ORDINALS, *_MONTHS, *_UNITS_WORDS, *_SCALES, *_AMBIGUOUS, "€", "$", "£"))
+_BEGINNINGS = frozenset(
+    (*_ORDINALS, *_MONTHS, *_NUMBER_WORDS, *_SCALES, *_AMBIGUOUS, "€", "$", "£")
+)
 
 
 def quantities(items: list[str]) -> Iterator[tuple[int, int, Quantity]]:
@@ -227,11 +160,6 @@ def _month(items: list[str], start: int) -> tuple[int, Quantity] | None:
     ):
         return None
     return start + 1, Quantity("date", month, "month-name", month, items[start])
-
-
-_BEFORE_MAY = frozenset(
-    "in by of until till since from before after during next last this every early late mid".split()
-)
 
 
 def _beside_number(items: list[str], position: int) -> bool:
@@ -306,21 +234,21 @@ def _word_value(items: list[str], position: int, *, inside: bool) -> float | Non
     number = _NUMBER.match(word)
     if number:
         return float(number[1].replace(",", "."))
-    if word in _UNITS_WORDS:
-        return float(_UNITS_WORDS[word])
+    if word in _NUMBER_WORDS:
+        return _NUMBER_WORDS[word]
     following = items[position + 1] if position + 1 < len(items) else ""
     if word == "k" and inside:
         return None
     if word in _SCALES and (
         inside or following in _UNITS or word in ("mille", "cent", "thousand", "hundred")
     ):
-        return float(_SCALES[word])
+        return _SCALES[word]
     if word in _AMBIGUOUS:
         scaled = following in _SCALES and word not in ("an", "demi", "half")
         if inside and word in ("un", "une", "one", "neuf"):
-            return float(_AMBIGUOUS[word])
+            return _AMBIGUOUS[word]
         if scaled or (
             following in _UNITS and following not in ("l", "m", "j", "g", "h", "go", "second_unit")
         ):
-            return float(_AMBIGUOUS[word])
+            return _AMBIGUOUS[word]
     return None

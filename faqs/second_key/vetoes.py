@@ -87,7 +87,7 @@ def _unpaired_words(c: Comparison) -> Iterator[Disagreement]:
 def _kind_alone(items: list[Item], lexicon: Lexicon) -> str:
     judges = (veto.alone for veto in WORD_VETOES if veto.alone)
     kinds = (judge(item, lexicon) for judge in judges for item in items)
-    return next(filter(None, kinds))
+    return next(filter(None, kinds), "")
 
 
 def _negated_permission(c: Comparison) -> Disagreement | None:
