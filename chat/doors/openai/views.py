@@ -154,30 +154,30 @@ async def _streamed(
     events: AsyncGenerator[Event, None], writer: CompletionWriter, opened: OpenedRequest
 ) -> HttpResponseBase:
     """Headers wait for the first text, so that what fails before it has a status of its own."""
-    waiting: list[Event] = []
-    try:
-        async for event in events:
-            if isinstance(event, Failure):
-                return WireError.told(event).response()
-            waiting.append(event)
-            if isinstance(event, Delta | Done):
-                break
-    except BaseException:
-        await events.aclose()
-        raise
-    return event_stream(_chunks(waiting, events, writer, opened))
+    chunks = _chunks(events, writer, opened)
+    first = await anext(chunks, b"")
+    if isinstance(first, WireError):
+        await chunks.aclose()
+        return first.response()
+    return event_stream(_sent(writer.opening() + first, chunks))
+
+
+async def _sent(
+    first: bytes, chunks: AsyncGenerator[bytes | WireError, None]
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(chunks):
+        yield first
+        async for chunk in chunks:
+            yield error_event(chunk) if isinstance(chunk, WireError) else chunk
 
 
 async def _chunks(
-    waiting: list[Event],
-    events: AsyncGenerator[Event, None],
-    writer: CompletionWriter,
-    opened: OpenedRequest,
-) -> AsyncGenerator[bytes, None]:
-    yield writer.opening()
+    events: AsyncGenerator[Event, None], writer: CompletionWriter, opened: OpenedRequest
+) -> AsyncGenerator[bytes | WireError, None]:
+    """What a client reads of these events; an error where the turn failed."""
     sources: list[Any] = []
     said: list[str] = []
-    async with aclosing(_chained(waiting, events)) as following:
+    async with aclosing(events) as following:
         async for event in following:
             if isinstance(event, Sources):
                 sources = list(event.sources)
@@ -185,7 +185,7 @@ async def _chunks(
                 said.append(event.text)
                 yield writer.text(event.text)
             elif isinstance(event, Failure):
-                yield error_event(WireError.told(event))
+                yield WireError.told(event)
             elif isinstance(event, Done):
                 if event.status != "done":
                     yield error_event(WireError.of(InterruptedTurnError()))
@@ -194,14 +194,3 @@ async def _chunks(
                 if lines:
                     yield writer.text(lines)
                 yield writer.closing(await ending_of(writer.turn_id, event, sources))
-
-
-async def _chained(
-    waiting: list[Event], events: AsyncGenerator[Event, None]
-) -> AsyncGenerator[Event, None]:
-    """What was read already, then the rest; closing this closes the rest."""
-    async with aclosing(events):
-        for event in waiting:
-            yield event
-        async for event in events:
-            yield event
