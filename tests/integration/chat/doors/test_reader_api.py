@@ -353,7 +353,7 @@ print(cursor.execute("SELECT repondant_folded(%s)", ["Été"]).fetchone()[0])
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
-    )  # noqa: S603
+    )
     assert ran.stdout == "ete\n", ran.stderr
 
 
