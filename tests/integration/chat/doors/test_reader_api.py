@@ -351,7 +351,7 @@ cursor = ConnectionHandler({"default": sqlite})["default"].cursor()
 assert "chat.doors.http.conversations" not in sys.modules
 print(cursor.execute("SELECT repondant_folded(%s)", ["Été"]).fetchone()[0])
 """
-    ran = subprocess.run(
+    ran = subprocess.run(  # noqa: S603
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
     )
     assert ran.stdout == "ete\n", ran.stderr
