@@ -15,7 +15,7 @@ from benchmarks.resilience.site import AGENT, PROJECT, Site, WebProcess
 from tests.servers.model_server import ModelServer
 from tests.web_client import Visitor
 
-pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(900)]
 
 #: Longer than a web process takes to start again on a busy machine.
 PATIENCE_SECONDS = 90.0

@@ -24,7 +24,7 @@ from benchmarks.resilience.site import (
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.web_client import Page, Visitor, text_of
 
-pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(900)]
 
 LEASE_SECONDS = 4.0
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
