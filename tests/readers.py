@@ -5,15 +5,8 @@ from typing import Any
 from django.test import Client, TestCase
 
 from agents.models import Deployment
-from chat.models import (
-    Conversation,
-    Message,
-    Role,
-)
-from tests.factories import (
-    make_deployment,
-    make_exchange,
-)
+from chat.models import Conversation, Message, Role
+from tests.factories import make_deployment, make_exchange
 
 QUESTION = "Où réserver une salle ?"
 

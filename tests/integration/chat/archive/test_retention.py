@@ -10,23 +10,9 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from chat.archive.retention import forget_expired
-from chat.models import (
-    Conversation,
-    Feedback,
-    Message,
-    SharedThread,
-    Turn,
-    TurnStatus,
-)
-from faqs.models import (
-    CachedResponse,
-    UnansweredQuestion,
-)
-from tests.factories import (
-    make_entry,
-    make_exchange,
-    make_turn,
-)
+from chat.models import Conversation, Feedback, Message, SharedThread, Turn, TurnStatus
+from faqs.models import CachedResponse, UnansweredQuestion
+from tests.factories import make_entry, make_exchange, make_turn
 from tests.readers import QUESTION, ReaderTest
 
 

@@ -5,9 +5,7 @@ import sys
 
 from django.test import Client, override_settings
 
-from tests.factories import (
-    make_exchange,
-)
+from tests.factories import make_exchange
 from tests.readers import ReaderTest
 
 

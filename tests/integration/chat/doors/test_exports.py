@@ -8,10 +8,7 @@ from django.test import Client
 from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
-from chat.models import (
-    Conversation,
-    Message,
-)
+from chat.models import Conversation, Message
 from chat.thread.messages import claim_turn
 from tests.readers import QUESTION, ReaderTest
 

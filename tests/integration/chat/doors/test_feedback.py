@@ -7,35 +7,16 @@ from unittest import mock
 from django.test import Client, override_settings
 
 from agents.admin_base import admin_url
-from chat.models import (
-    AnswerSource,
-    Conversation,
-    Feedback,
-    Message,
-    Role,
-    Turn,
-    Verdict,
-)
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn, Verdict
 from chat.thread.verdicts import asked_question, give_feedback, withdraw_feedback
 from chat.turn.trace import Trace
 from faqs.memory.entries import delete_entries, edit_entry, validate_entries
 from faqs.memory.keys import question_hash
-from faqs.models import (
-    AnswerDoubt,
-    CachedResponse,
-    EntryStatus,
-    UnansweredQuestion,
-    WrongPair,
-)
+from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
-from tests.factories import (
-    make_conversation,
-    make_entry,
-    make_exchange,
-    make_user,
-)
+from tests.factories import make_conversation, make_entry, make_exchange, make_user
 from tests.readers import QUESTION, ReaderTest
 
 

@@ -8,17 +8,9 @@ from django.utils import timezone
 
 from agents.models import Audience, Deployment
 from chat.archive.retention import forget_expired
-from chat.models import (
-    Conversation,
-    Message,
-    Role,
-    SharedThread,
-)
+from chat.models import Conversation, Message, Role, SharedThread
 from chat.rendering import render_answer
-from tests.factories import (
-    make_exchange,
-    make_user,
-)
+from tests.factories import make_exchange, make_user
 from tests.readers import QUESTION, ReaderTest
 
 

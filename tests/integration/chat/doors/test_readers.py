@@ -2,13 +2,8 @@
 
 from django.test import Client
 
-from chat.models import (
-    Conversation,
-    SharedThread,
-)
-from tests.factories import (
-    make_api_key,
-)
+from chat.models import Conversation, SharedThread
+from tests.factories import make_api_key
 from tests.readers import QUESTION, ReaderTest
 
 
