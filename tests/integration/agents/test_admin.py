@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.test import TestCase
 
-from agents.admin import SETTING_GROUPS, setting_fieldsets
+from agents.admin.deployments import SETTING_GROUPS, setting_fieldsets
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, RuntimeSettings
 from knowledge.embeddings.base import Recipe

@@ -1,4 +1,4 @@
-"""Agents, deployments, the site's settings, and the accounts of staff.
+"""Agents, deployments and the site's settings.
 
 Every setting has the value it would inherit beside it. The index belongs to `knowledge`, which this app does not
 import: buttons and actions lead to that app's confirmation pages, by their address.
@@ -7,24 +7,20 @@ import: buttons and actions lead to that app's confirmation pages, by their addr
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
-from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
-from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from agents.admin_base import StaffAdmin, admin_url, badge, change_link, count_link, link
-from agents.forms import (
+from agents.admin.forms import (
     METHOD_FIELD,
     OVERLAY_PREFIX,
     AgentForm,
     DeploymentForm,
     RuntimeSettingsForm,
 )
+from agents.admin_base import StaffAdmin, admin_url, badge, change_link, count_link, link
 from agents.inheritance import unmeasured_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 
@@ -378,32 +374,3 @@ class RuntimeSettingsAdmin(SettingsAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
         return HttpResponseRedirect(admin_url(RuntimeSettings, "change", 1))
-
-
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
-
-@admin.register(User)
-class UserAdmin(DjangoUserAdmin, StaffAdmin):  # type: ignore[type-arg]  # not generic at run time
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-    list_select_related = False
-
-
-@admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, StaffAdmin):
-    list_display = ("name", "members")
-    list_filter = ()
-    list_select_related = False
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        groups: QuerySet[Group] = super().get_queryset(request)
-        return groups.annotate(member_count=Count("user"))
-
-    @admin.display(description=_("membres"), ordering="member_count")
-    def members(self, group: Any) -> str:
-        return count_link(
-            group.member_count, admin_url(User, "changelist", groups__id__exact=group.pk)
-        )
