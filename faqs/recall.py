@@ -52,7 +52,7 @@ from faqs.models import (
     StatusReason,
     standing_condition,
 )
-from faqs.second_key.decision import Serving, would_serve
+from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.disagreement import Disagreement, explain_differences
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
@@ -377,7 +377,7 @@ def _send_to_review(held: Held, score: float, lookup: Lookup, reason: StatusReas
     return _refused(held, score, reason.value)
 
 
-def _refused(held: Held, score: float, reason: str, decision: Serving | None = None) -> Verdict:
+def _refused(held: Held, score: float, reason: str, decision: Decision | None = None) -> Verdict:
     return Verdict(
         held.pk,
         held.question,

@@ -21,7 +21,7 @@ from django.contrib.auth.models import AnonymousUser, Group
 
 from agents.remembered import Remembered
 from tools_registry.models import CatalogueState, ToolOverride
-from tools_registry.ranking import Lexicon, Positions, Ranking, Scorer
+from tools_registry.ranking import Positions, Ranking, Scorer, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
 
@@ -49,21 +49,21 @@ class ToolList(tuple[ToolSpec, ...]):
     """Permitted tools by name; immutable and shared between turns.
 
     `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
-    kept with it (`placed`, `lexicon`), so that a question pays for none of it.
+    kept with it (`placed`, `words`), so that a question pays for none of it.
     """
 
     tokens: tuple[str, str]
     resident: tuple[ToolSpec, ...]
     positions: Mapping[str, int]
     placed: Placed | None
-    lexicon: Lexicon | None
+    words: WordIndex | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
         made = super().__new__(cls, specs)
         made.tokens = tokens
         made.resident = tuple(spec for spec in made if spec.is_always_on)
         made.positions = {spec.name: position for position, spec in enumerate(made)}
-        made.placed = made.lexicon = None
+        made.placed = made.words = None
         return made
 
     def named(self, name: str) -> ToolSpec | None:

@@ -108,7 +108,7 @@ def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
     return summed / norm if norm else summed
 
 
-class Lexicon:
+class WordIndex:
     """BM25 over the tools' words. A small one is a matrix of words by tools, a large one posting lists."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
@@ -166,7 +166,7 @@ class Lexicon:
             )
             scores += counted * factor
 
-    def restricted(self, positions: Positions) -> "Lexicon":
+    def restricted(self, positions: Positions) -> "WordIndex":
         """The same words with the same weights, of the tools at `positions` only, in that order."""
         other = copy.copy(self)
         new = np.full(self.size, -1, dtype=np.intp)
@@ -193,14 +193,14 @@ class Lexicon:
 class Scorer:
     """Vectors and words of tools in some order, ready to be scored."""
 
-    def __init__(self, matrix: Vectors, lexicon: Lexicon) -> None:
+    def __init__(self, matrix: Vectors, words: WordIndex) -> None:
         self.matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        self.lexicon = lexicon
+        self.words = words
 
     def scores(self, question_vector: Vectors, question: str) -> Scores:
         """The score of every tool, in order."""
         scores: Scores = self.matrix @ question_vector
-        self.lexicon.add_to(scores, question)
+        self.words.add_to(scores, question)
         return scores
 
 
@@ -208,7 +208,7 @@ class Ranking(Scorer):
     """Tools with their vectors and words; what a user may not use can be left out before anything is computed."""
 
     def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
-        super().__init__(matrix, Lexicon(specs))
+        super().__init__(matrix, WordIndex(specs))
         self.names = tuple(spec.name for spec in specs)
         self.position = {name: position for position, name in enumerate(self.names)}
         self._bytes_for_copies = _COPIED_BYTES
@@ -222,7 +222,7 @@ class Ranking(Scorer):
         if len(positions) > _WORTH_A_COPY * len(self.names) or size > self._bytes_for_copies:
             return None
         self._bytes_for_copies -= size
-        return Scorer(self.matrix[positions], self.lexicon.restricted(positions))
+        return Scorer(self.matrix[positions], self.words.restricted(positions))
 
     def vector(self, name: str) -> Vectors:
         row: Vectors = self.matrix[self.position[name]]

@@ -12,7 +12,7 @@ from faqs.recall import stored_mark
 from knowledge.calibration.stored import load_calibrations
 
 #: How a prompt asks for what a summary says: with it, user and assistant take turns as in any thread.
-RECALL = "Summarise what we said so far."
+SUMMARY_REQUEST = "Summarise what we said so far."
 
 
 async def receive(turn: TurnInProgress) -> None:
@@ -61,7 +61,7 @@ def summarised(history: list[Exchange]) -> list[Exchange]:
     if not history:
         return []
     found: dict[uuid.UUID | None, Exchange] = {
-        turn: Exchange(conversation, RECALL, text, turn)
+        turn: Exchange(conversation, SUMMARY_REQUEST, text, turn)
         for turn, conversation, text in ThreadSummary.objects.filter(
             turn__in=[exchange.turn_id for exchange in history]
         ).values_list("turn", "turn__conversation", "text")

@@ -31,7 +31,7 @@ _MOST_DESCRIBED = 1_000
 async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> None:
     """Embed the question once; every later step shares the vector."""
     model, request = embedder(), turn.request
-    vector = model.recall(asked.text, purpose=Purpose.QUERY)
+    vector = model.known_vector(asked.text, purpose=Purpose.QUERY)
     if vector is None:
         vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
     turn.trace.step("embedding", model.recipe.model)

@@ -9,7 +9,7 @@ from chat.turn.clarification import choice_made
 from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
-from faqs.second_key.decision import Serving, would_serve
+from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.language.folding import same_writing
 from knowledge.search import Passage
@@ -19,7 +19,7 @@ DIRECT_MODEL = "direct_qr_match"
 #: With a model behind the second key, only the nearest candidates are worth its call.
 VERIFIED_CANDIDATES = 3
 
-Decisions = list[tuple[Passage, Serving]]
+Decisions = list[tuple[Passage, Decision]]
 
 
 async def answer_as_stored(turn: TurnInProgress) -> bool:
@@ -103,7 +103,7 @@ async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) 
 
 def _decide(
     passage: Passage, question: str, threshold: float, verifier: ModelVerifier | None
-) -> Serving:
+) -> Decision:
     """Pure and short without a verifier; with one it may wait for the model."""
     return would_serve(
         stored=passage.question,

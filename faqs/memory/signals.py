@@ -1,6 +1,6 @@
 """What the memory learns from rows that change elsewhere: passages that change or go, entries deleted by cascades.
 
-Serving never depends on it: whether an entry's passages are what they were is asked again on its row. This moves the
+Nothing that is served depends on it: whether an entry's passages are what they were is asked again on its row. This moves the
 entries to *to review*, once a transaction, after its commit.
 """
 

@@ -31,7 +31,7 @@ class QuestionVerifier(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class Decision:
     """The decision; `reasons` says why not, « nombre : 2023 ≠ 2024 », and is empty when served."""
 
     outcome: Outcome
@@ -56,21 +56,21 @@ def would_serve(
     threshold: float | None,
     is_follow_up: bool = False,
     verifier: QuestionVerifier | None = None,
-) -> Serving:
+) -> Decision:
     """Both keys, cheapest first. `threshold` None is switched off; equal to the threshold is enough."""
     if threshold is None:
-        return Serving(Outcome.OFF, score, ("off",))
+        return Decision(Outcome.OFF, score, ("off",))
     if is_follow_up:
-        return Serving(Outcome.FOLLOW_UP, score, ("follow_up",))
+        return Decision(Outcome.FOLLOW_UP, score, ("follow_up",))
     if score < threshold:
-        return Serving(Outcome.BELOW_THRESHOLD, score, (f"{score:.3f} < {threshold:.3f}",))
+        return Decision(Outcome.BELOW_THRESHOLD, score, (f"{score:.3f} < {threshold:.3f}",))
     agreement = compare_questions(stored, asked)
     if agreement.agrees:
-        return Serving(Outcome.SERVED, score)
+        return Decision(Outcome.SERVED, score)
     consulted = verifier is not None and agreement.is_open_to_verification
     if consulted and verifier is not None and verifier.confirms(stored, asked):
-        return Serving(Outcome.SERVED, score, verified=True, consulted=True)
-    return Serving(
+        return Decision(Outcome.SERVED, score, verified=True, consulted=True)
+    return Decision(
         Outcome.SECOND_KEY_REFUSED,
         score,
         agreement.reasons(),

@@ -94,14 +94,14 @@ class Embedder(ABC):
 
     def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
         """Embed one text as a read-only vector of shape (dimensions,); the last `remembered` ones are kept."""
-        row = self.recall(text, purpose=purpose)
+        row = self.known_vector(text, purpose=purpose)
         if row is None:
             row = self.embed([text], purpose=purpose)[0].copy()
             row.flags.writeable = False
             self._recent.put((text, purpose), row)
         return row
 
-    def recall(self, text: str, *, purpose: Purpose) -> Vectors | None:
+    def known_vector(self, text: str, *, purpose: Purpose) -> Vectors | None:
         """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""
         return self._recent.get((text, purpose))
 

@@ -10,7 +10,7 @@ from knowledge.vectors.base import vector_store
 from tools_registry.catalog import ToolList
 from tools_registry.index import EXTERNAL_ALIAS
 from tools_registry.models import CatalogueState
-from tools_registry.ranking import Lexicon
+from tools_registry.ranking import WordIndex
 from tools_registry.selection.base import RankedTool, ToolSelector
 from tools_registry.tasks import ask_for_index
 
@@ -63,8 +63,8 @@ def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[i
         count *= 4
 
 
-def _lexicon(candidates: ToolList) -> Lexicon:
-    known = candidates.lexicon
+def _lexicon(candidates: ToolList) -> WordIndex:
+    known = candidates.words
     if known is None:
-        known = candidates.lexicon = Lexicon(candidates)
+        known = candidates.words = WordIndex(candidates)
     return known

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.exceptions import ApplicationError
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from faqs.second_key.decision import QuestionVerifier, Serving, would_serve
+from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
 from knowledge.calibration.profiles import Calibrated, Rate
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.models import PairVerdict
@@ -47,7 +47,7 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class CheckedPair:
     pair: Pair
-    serving: Serving
+    decision: Decision
 
     def as_json(self) -> dict[str, Any]:
         pair = self.pair
@@ -56,11 +56,11 @@ class CheckedPair:
             "b": pair.b,
             "category": pair.category,
             "same_answer": pair.same_answer,
-            "served": self.serving.served,
-            "score": round(self.serving.score, 4),
-            "reasons": list(self.serving.reasons),
-            "outcome": self.serving.outcome.value,
-            "verified": self.serving.verified,
+            "served": self.decision.served,
+            "score": round(self.decision.score, 4),
+            "reasons": list(self.decision.reasons),
+            "outcome": self.decision.outcome.value,
+            "verified": self.decision.verified,
         }
 
 
@@ -173,11 +173,11 @@ def summarise(checked: Iterable[CheckedPair]) -> dict[str, Any]:
 
 
 def _figures(group: list[CheckedPair]) -> dict[str, Any]:
-    same = [each.serving.served for each in group if each.pair.same_answer is True]
-    different = [each.serving.served for each in group if each.pair.same_answer is False]
+    same = [each.decision.served for each in group if each.pair.same_answer is True]
+    different = [each.decision.served for each in group if each.pair.same_answer is False]
     return {
         "pairs": len(group),
-        "served": sum(each.serving.served for each in group),
+        "served": sum(each.decision.served for each in group),
         "same_answer": len(same),
         "hits": sum(same),
         "hit_rate": _rate(same),
@@ -241,7 +241,7 @@ def propose_thresholds(
     """
     labelled = [pair for pair in pairs if pair.same_answer is not None]
     checked = [
-        (each.pair.same_answer, each.serving.served, each.serving.score)
+        (each.pair.same_answer, each.decision.served, each.decision.score)
         for each in check_pairs(labelled, embedder=embedder, threshold=-1.0)
     ]
     same = [score if served else None for is_same, served, score in checked if is_same]

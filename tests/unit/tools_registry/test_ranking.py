@@ -12,9 +12,9 @@ from knowledge.embeddings.hashing import HashingEmbedder
 from tests.factories import make_tool
 from tools_registry.evaluation.measures import LabelledQuery, evaluate_ranking, ranking_of
 from tools_registry.ranking import (
-    Lexicon,
     Ranking,
     TextKind,
+    WordIndex,
     best_positions,
     spoken_name,
     texts_of,
@@ -71,17 +71,17 @@ def test_number_of_examples_does_not_change_their_weight() -> None:
 
 
 def test_shared_rare_word_counts_more_than_a_common_one() -> None:
-    lexicon = Lexicon(
+    words = WordIndex(
         [
             make_tool("a", "converts currency amounts"),
             make_tool("b", "converts text"),
             make_tool("c", "converts pictures"),
         ]
     )
-    scores = lexicon.scores("converts currency")
+    scores = words.scores("converts currency")
 
     assert scores[0] > scores[1] > 0
-    assert lexicon.scores("zebra").tolist() == [0, 0, 0]
+    assert words.scores("zebra").tolist() == [0, 0, 0]
 
 
 SPECS = [

@@ -15,7 +15,7 @@ from chat.runs.afterwards import write_summary
 from chat.runs.summaries import Written
 from chat.thread.branches import show_version
 from chat.thread.messages import claim_turn, save_exchange
-from chat.turn.context import RECALL, load_exchanges, summarised
+from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.path import run_turn
 from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
@@ -84,10 +84,10 @@ class SummaryTests(TestCase):
             asked_for, messages, last = prompt(1), prompt(2), prompt(4)
         assert outcomes(first)["prompt"] == "built"
         assert LONG.strip() in asked_for[1]
-        assert messages[1:3] == [RECALL, "Elle réserve une salle."]
+        assert messages[1:3] == [SUMMARY_REQUEST, "Elle réserve une salle."]
         assert len(messages) == 4
         assert outcomes(second)["prompt"] == outcomes(third)["prompt"] == "summarised"
-        assert last[1:3] == [RECALL, AGAIN]
+        assert last[1:3] == [SUMMARY_REQUEST, AGAIN]
         assert len(last) == 4
 
     async def test_with_tools_off_the_prompt_is_the_same(self) -> None:
@@ -96,7 +96,7 @@ class SummaryTests(TestCase):
         with scripted([LONG], ["Elle réserve une salle."], ["Oui [1]."], ["Elle sait tout."]):
             await ask(self.conversation)
             await ask(self.conversation)
-            assert prompt(2)[1:3] == [RECALL, "Elle réserve une salle."]
+            assert prompt(2)[1:3] == [SUMMARY_REQUEST, "Elle réserve une salle."]
             assert len(prompt(2)) == 4
 
     async def test_its_cost_and_its_text_are_on_the_turn_that_it_follows(self) -> None:
@@ -159,7 +159,7 @@ class SummaryTests(TestCase):
         assert not await ThreadSummary.objects.aexists()
 
     async def test_exchange_of_another_conversation_never_reaches_the_model(self) -> None:
-        foreign = Exchange(uuid.uuid4(), RECALL, "secret", uuid.uuid4())
+        foreign = Exchange(uuid.uuid4(), SUMMARY_REQUEST, "secret", uuid.uuid4())
         with scripted([LONG], ["Elle réserve une salle."], ["jamais"]):
             await ask(self.conversation)
             with mock.patch("chat.turn.context.summarised", return_value=[foreign]):
@@ -187,7 +187,7 @@ class CoverageTests(TestCase):
     def test_exchanges_after_the_summary_are_raw(self) -> None:
         self.keep(1, "until 1")
         self.keep(2, "until 2")
-        assert self.told() == [(RECALL, "until 2"), ("q3", "a3")]
+        assert self.told() == [(SUMMARY_REQUEST, "until 2"), ("q3", "a3")]
 
     def test_stale_summary_is_not_used(self) -> None:
         self.keep(0, "until 0")
@@ -210,7 +210,7 @@ class CoverageTests(TestCase):
         save_exchange(make_ending(claimed, "a3 edited"))
         assert self.told() == []
         show_version(self.conversation.pk, self.turns[3].pk)
-        assert self.told() == [(RECALL, "until 3")]
+        assert self.told() == [(SUMMARY_REQUEST, "until 3")]
 
     def test_no_history_asks_for_nothing(self) -> None:
         with self.assertNumQueries(0):
