@@ -1,7 +1,7 @@
 """Conversations, turns and messages.
 
-A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages are
-read through `Message.objects.for_conversation` only, and are written by `chat.thread.messages` only. What must never happen
+A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages
+are written by `chat.thread` only; what a model is told is read there too, through `Message.objects.for_conversation`. What must never happen
 twice is a constraint here: one turn for a client message, one running turn for a conversation, one question and one
 answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
 

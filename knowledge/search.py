@@ -50,6 +50,11 @@ class Thresholds:
     def guard_rail_for(self, passage: Passage) -> float | None:
         return self.guard_rail_questions if passage.has_questions else self.guard_rail
 
+    def lets_in(self, passage: Passage) -> bool:
+        """Whether the passage passes the guard rail; at the threshold it does."""
+        least = self.guard_rail_for(passage)
+        return least is None or passage.relevance >= least
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -89,13 +94,7 @@ class SearchResult:
 
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""
-        return SearchResult(
-            hits=tuple(
-                hit
-                for hit in self.hits
-                if (least := thresholds.guard_rail_for(hit)) is None or hit.relevance >= least
-            )
-        )
+        return SearchResult(tuple(hit for hit in self.hits if thresholds.lets_in(hit)))
 
     def is_out_of_domain(self, thresholds: Thresholds) -> bool:
         """No hit passes the guard rail, or there is none."""

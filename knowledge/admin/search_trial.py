@@ -91,9 +91,8 @@ def _tried(wanted: dict[str, Any]) -> SearchTrial:
     thresholds = thresholds_for(config, model=model.recipe.model)
     return SearchTrial(
         rows=[
-            (passage, least, least is None or passage.relevance >= least)
+            (passage, thresholds.guard_rail_for(passage), thresholds.lets_in(passage))
             for passage in confirmed.passages(limit)
-            for least in [thresholds.guard_rail_for(passage)]
         ],
         direct_threshold=thresholds.direct_answer,
         is_out_of_domain=confirmed.is_out_of_domain(thresholds),
