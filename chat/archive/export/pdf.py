@@ -8,6 +8,7 @@ instead.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -25,24 +26,27 @@ _MARGIN_MM = 18
 _TEXT_POINTS, _SMALL_POINTS = 10.5, 8.5
 _LINE_MM = 5.4
 _INDENT_MM = 6.0
+_Look = Literal["plain", "bold", "grey", "code"]
+#: By the kind of a block; all others are plain.
+_LOOKS: dict[str, _Look] = {"heading": "bold", "quote": "grey", "code": "code"}
 #: A word longer than this is broken, so that it fits the narrowest line.
 _LONGEST_WORD = 60
 
 
 def as_pdf(conversation: Conversation) -> bytes:
     page = _Page()
-    page.text(conversation.title, size=16, bold=True)
-    page.text(dated(conversation), size=_SMALL_POINTS, grey=True)
+    page.text(conversation.title, size=16, look="bold")
+    page.text(dated(conversation), size=_SMALL_POINTS, look="grey")
     for exchange in exported_exchanges(conversation):
         page.gap()
-        page.text(exchange.question, bold=True)
+        page.text(exchange.question, look="bold")
         page.gap(0.5)
         for block in _blocks(exchange.answer or no_answer()):
             page.block(block)
         if exchange.answer and not exchange.is_whole:
-            page.text(_("Réponse incomplète."), size=_SMALL_POINTS, grey=True)
+            page.text(_("Réponse incomplète."), size=_SMALL_POINTS, look="grey")
         for line in source_lines(exchange.sources):
-            page.text(line, size=_SMALL_POINTS, grey=True)
+            page.text(line, size=_SMALL_POINTS, look="grey")
     return page.finished()
 
 
@@ -66,16 +70,14 @@ class _Page:
         self,
         text: str,
         *,
+        look: _Look = "plain",
         size: float = _TEXT_POINTS,
-        bold: bool = False,
-        grey: bool = False,
         indent: int = 0,
-        is_code: bool = False,
     ) -> None:
         own_font = bool(settings.EXPORT_FONT)
-        family = "Courier" if is_code and not own_font else self._family
-        self._pdf.set_font(family, style=self._bold if bold else "", size=size)
-        self._pdf.set_text_color(*((95, 95, 95) if grey else (25, 25, 25)))
+        family = "Courier" if look == "code" and not own_font else self._family
+        self._pdf.set_font(family, style=self._bold if look == "bold" else "", size=size)
+        self._pdf.set_text_color(*((95, 95, 95) if look == "grey" else (25, 25, 25)))
         left = _MARGIN_MM + indent * _INDENT_MM
         for line in self._lines(self._shown(text), self._pdf.w - _MARGIN_MM - left):
             self._pdf.set_x(left)
@@ -110,14 +112,8 @@ class _Page:
 
     def block(self, block: "_Block") -> None:
         size = _TEXT_POINTS + (2 if block.kind == "heading" else 0)
-        self.text(
-            block.text,
-            size=size,
-            bold=block.kind == "heading",
-            indent=block.depth,
-            is_code=block.kind == "code",
-            grey=block.kind == "quote",
-        )
+        look = _LOOKS.get(block.kind, "plain")
+        self.text(block.text, look=look, size=size, indent=block.depth)
         self.gap(0.3)
 
     def gap(self, lines: float = 1.0) -> None:
@@ -127,7 +123,7 @@ class _Page:
         if self._left_out:
             self.gap()
             note = _("Les caractères que la police du document n’a pas sont remplacés par « ? ».")
-            self.text(note, size=_SMALL_POINTS, grey=True)
+            self.text(note, size=_SMALL_POINTS, look="grey")
         return bytes(self._pdf.output())
 
     def _shown(self, text: str) -> str:
