@@ -67,6 +67,8 @@ class Study:
 
     def decide(self, pair: tuple[Question, Question], changed: dict[Question, Reading]) -> Kinds:
         first, second = (changed.get(each) or self.readings[each] for each in pair)
+        if not first.items and not second.items:
+            return ("content",)
         return tuple(each.kind for each in vetoes.disagreements_of(Comparison(first, second)))
 
     def changes(self, lexicon: Lexicon, words: Iterable[str] = ()) -> int:
@@ -100,13 +102,20 @@ class Study:
                         yield f"{lexicon.language} {table} {name}", self.changes(lexicon)
 
     def vetoes(self) -> Iterator[tuple[str, int]]:
-        for table in ("VETOES", "WORD_VETOES"):
-            rows = getattr(vetoes, table)
+        for stage, rows in vetoes.VETOES.items():
             for row in rows:
-                with replaced(vetoes, table, tuple(each for each in rows if each is not row)):
-                    after = (self.decide(pair, {}) for pair in self.pairs)
-                    changed = sum(a != b for a, b in zip(after, self.decisions, strict=True))
-                    yield f"veto {row.name}", changed
+                rest = tuple(each for each in rows if each is not row)
+                with replaced(vetoes, "VETOES", {**vetoes.VETOES, stage: rest}):
+                    yield f"veto {row.name}", self.verdicts_changed()
+        words = vetoes.WORD_VETOES
+        for word in words:
+            rest_of_words = tuple(each for each in words if each is not word)
+            with replaced(vetoes, "WORD_VETOES", rest_of_words):
+                yield f"veto {word.name}", self.verdicts_changed()
+
+    def verdicts_changed(self) -> int:
+        after = (self.decide(pair, {}) for pair in self.pairs)
+        return sum(a != b for a, b in zip(after, self.decisions, strict=True))
 
     def groups(self) -> Iterator[tuple[str, int]]:
         for lexicon in map(lexicon_of, ("fr", "en")):

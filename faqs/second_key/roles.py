@@ -104,7 +104,7 @@ def _says_the_same_actively(
     )
 
 
-def undergoes_instead_of_acting(c: Comparison) -> Disagreement | None:
+def undergoes_instead(c: Comparison) -> Disagreement | None:
     """ "When do students pay" is not "when are students paid": the same subject, once acting and once not."""
     first, second = c.first, c.second
     # « Qui rembourse » and « qui est remboursé »: the question word is the subject.
@@ -158,19 +158,3 @@ def owned_by_another(c: Comparison) -> Disagreement | None:
 
 def _has_owner(reading: Reading, position: int) -> bool:
     return any(item.is_noun and item.relation == "none" for item in reading.items[:position])
-
-
-def owner_acts(c: Comparison) -> Disagreement | None:
-    """« Mon employeur peut-il lire mes courriels » is not « puis-je lire les courriels de mon employeur »."""
-    first, second = c.first, c.second
-    if (first.person == "subject") is (second.person == "subject"):
-        return None
-    asker, other = (first, second) if first.person == "subject" else (second, first)
-    mine, theirs = (
-        {item.concept for item in reading.items if item.owner == "mine"}
-        for reading in (asker, other)
-    )
-    acts = other.items[0].owner == "mine" and other.items[0].relation == "none"
-    if acts and mine and mine != theirs:
-        return Disagreement("role", " ".join(sorted(mine)), " ".join(sorted(theirs)))
-    return None

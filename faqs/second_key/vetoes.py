@@ -1,6 +1,6 @@
 """Every reason to refuse, in two tables, in the order in which they are tried. Pure.
 
-`VETOES` compare two readings as a whole. `WORD_VETOES` judge the words that found no partner: two of them against each
+`VETOES` compare two readings as a whole, by stages. `WORD_VETOES` judge the words that found no partner: two of them against each
 other, and then each that is still alone. Each is one small function and one reason; `kind` is the code that is stored
 and explained (`disagreement.label`).
 """
@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from faqs.second_key import order, relations, roles
 from faqs.second_key.comparison import Comparison, is_negated_form
-from faqs.second_key.disagreement import Disagreement
+from faqs.second_key.disagreement import Disagreement, label
 from faqs.second_key.items import Item
 from faqs.second_key.lexicon import Kind, Lexicon, Modality
 from faqs.second_key.reading import Reading
@@ -28,11 +28,19 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    name: str
+    """`why` holds two questions of which neither answers the other."""
+
     kind: str
-    stage: Stage
     find: Callable[[Comparison], Disagreement | None]
     why: str
+
+    @property
+    def name(self) -> str:
+        return self.find.__name__.strip("_")
+
+    @property
+    def label(self) -> str:
+        return label(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def disagreements_of(c: Comparison) -> Iterator[Disagreement]:
 
 
 def _found(c: Comparison, stage: Stage) -> Iterator[Disagreement]:
-    found = (veto.find(c) for veto in VETOES if veto.stage is stage)
+    found = (veto.find(c) for veto in VETOES[stage])
     return (each for each in found if each is not None)
 
 
@@ -230,118 +238,27 @@ WORD_VETOES = (
     ),
 )
 
-VETOES = (
-    Veto(
-        "negated_permission",
-        "modality",
-        Stage.QUESTION,
-        _negated_permission,
-        "« je ne peux pas payer » is not « je n'ai pas payé »",
+VETOES: dict[Stage, tuple[Veto, ...]] = {
+    Stage.QUESTION: (
+        Veto("modality", _negated_permission, "« je ne peux pas payer », « je n'ai pas payé »"),
+        Veto("negation", _negation, "« avec un contrat », « sans contrat »"),
+        Veto("question_kind", _question_kind, "« quand payer », « comment payer »"),
+        Veto("modality", _modality, "« qui doit payer », « qui peut payer »"),
+        Veto("question_kind", _span, "« combien de temps ai-je », « combien de temps faut-il »"),
+        Veto("tense", _tense, "« quand ouvre », « quand ouvrait »"),
     ),
-    Veto(
-        "negation",
-        "negation",
-        Stage.QUESTION,
-        _negation,
-        "« sans contrat » is not « avec un contrat », « ne pas payer » not « ne pas signer »",
+    Stage.ACTORS: (
+        Veto("role", roles.asker_undergoes, "« quand je rembourse », « quand on me rembourse »"),
+        Veto("role", roles.someone_else_acts, "« puis-je signer », « peut-elle signer »"),
+        Veto("role", roles.acts_on_another, "« je vous dois », « vous me devez »"),
     ),
-    Veto(
-        "question_kind",
-        "question_kind",
-        Stage.QUESTION,
-        _question_kind,
-        "« quand payer » is not « comment payer », nor « quand et comment payer »",
+    Stage.PLACES: (
+        Veto("role", roles.undergoes_instead, "« qui rembourse », « qui est remboursé »"),
+        Veto("number", relations.another_bound, "« plus de 10 kg », « moins de 10 kg »"),
+        Veto("scope", relations.another_choice, "« carte et permis », « carte ou permis »"),
+        Veto("role", relations.another_relation, "« vendre à un mineur », « vendre un mineur »"),
+        Veto("role", roles.owned_by_another, "« mon compte », « votre compte »"),
+        Veto("role", relations.another_direction, "« un train de Lyon », « un train pour Lyon »"),
+        Veto("role", order.another_order, "« le chien mord l'homme », « l'homme mord le chien »"),
     ),
-    Veto(
-        "modality",
-        "modality",
-        Stage.QUESTION,
-        _modality,
-        "« qui doit payer » is not « qui peut payer »",
-    ),
-    Veto(
-        "span",
-        "question_kind",
-        Stage.QUESTION,
-        _span,
-        "« combien de temps ai-je pour contester » is not « combien de temps faut-il »",
-    ),
-    Veto("tense", "tense", Stage.QUESTION, _tense, "« ouvrait » is not « ouvre »"),
-    Veto(
-        "asker_undergoes",
-        "role",
-        Stage.ACTORS,
-        roles.asker_undergoes,
-        "« quand je rembourse » is not « quand on me rembourse »",
-    ),
-    Veto(
-        "someone_else_acts",
-        "role",
-        Stage.ACTORS,
-        roles.someone_else_acts,
-        "« puis-je signer » is not « peut-elle signer »",
-    ),
-    Veto(
-        "acts_on_another",
-        "role",
-        Stage.ACTORS,
-        roles.acts_on_another,
-        "« je vous dois » is not « vous me devez »",
-    ),
-    Veto(
-        "undergoes_instead_of_acting",
-        "role",
-        Stage.PLACES,
-        roles.undergoes_instead_of_acting,
-        "« qui rembourse » is not « qui est remboursé »",
-    ),
-    Veto(
-        "another_bound",
-        "number",
-        Stage.PLACES,
-        relations.another_bound,
-        "« plus de 10 kg » is not « moins de 10 kg »",
-    ),
-    Veto(
-        "another_choice",
-        "scope",
-        Stage.PLACES,
-        relations.another_choice,
-        "« la carte et le permis » is not « la carte ou le permis »",
-    ),
-    Veto(
-        "another_relation",
-        "role",
-        Stage.PLACES,
-        relations.another_relation,
-        "« vendre à un mineur » is not « vendre un mineur »",
-    ),
-    Veto(
-        "owned_by_another",
-        "role",
-        Stage.PLACES,
-        roles.owned_by_another,
-        "« mon compte » is not « votre compte »",
-    ),
-    Veto(
-        "owner_acts",
-        "role",
-        Stage.PLACES,
-        roles.owner_acts,
-        "« mon employeur peut-il lire mes courriels » is not « puis-je lire ceux de mon employeur »",
-    ),
-    Veto(
-        "another_direction",
-        "role",
-        Stage.PLACES,
-        relations.another_direction,
-        "« un train de Lyon » is not « un train pour Lyon »",
-    ),
-    Veto(
-        "another_order",
-        "role",
-        Stage.PLACES,
-        order.another_order,
-        "« le chien mord l'homme » is not « l'homme mord le chien »",
-    ),
-)
+}
