@@ -10,7 +10,7 @@ from agents.effective import current_config
 from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.models import AnswerSource, TurnStatus
-from chat.thread.messages import is_unnamed, rename_conversation
+from chat.thread.turns import is_unnamed, rename_conversation
 from chat.turn.values import TurnRequest, TurnResult
 
 TITLE_TOKENS = 24

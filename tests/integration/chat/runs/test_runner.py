@@ -26,7 +26,7 @@ from chat.protocol import Delta, Done, Failure
 from chat.runs import runner as runner_module
 from chat.runs.event_log.memory import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent
 from chat.runs.runner import Runner
-from chat.thread.messages import Ending, default_title, save_exchange
+from chat.thread.turns import Ending, default_title, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn

@@ -14,7 +14,7 @@ from chat.models import Conversation, ThreadSummary, Turn
 from chat.runs.afterwards import write_summary
 from chat.runs.summaries import Written
 from chat.thread.branches import show_version
-from chat.thread.messages import claim_turn, save_exchange
+from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.path import run_turn
 from chat.turn.values import Exchange, TurnRequest, TurnResult
