@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chat.models import Message, Role, Turn, TurnStatus
-from chat.protocol import Delta, Done, Event, Failure, Meta, Sources
+from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.event_log.memory import TurnLog
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import ClaimedTurn
@@ -33,7 +33,7 @@ def read_turn(turn_id: uuid.UUID) -> StoredTurn:
         return StoredTurn(turn.run, turn.conversation_id, log=None, is_stale=is_stale)
     question, answer = read_exchange(turn)
     log = TurnLog(turn.run)
-    log.append(first_event(ClaimedTurn.of(turn, question, is_new=False)))
+    log.append(ClaimedTurn.of(turn, question, is_new=False).first_event())
     if turn.status == TurnStatus.AWAITING_APPROVAL:
         for pending in pending_calls(turn_id):
             log.append(awaiting(pending.call, round_index=turn.rounds))
@@ -50,16 +50,6 @@ def read_exchange(turn: Turn) -> tuple[str, Message | None]:
     messages = {message.role: message for message in stored}
     question = messages.get(Role.USER)
     return question.content if question else "", messages.get(Role.ASSISTANT)
-
-
-def first_event(claimed: ClaimedTurn) -> Meta:
-    return Meta(
-        turn_id=claimed.turn_id,
-        conversation_id=claimed.conversation_id,
-        client_message_id=claimed.client_message_id,
-        title=claimed.title,
-        question=claimed.question,
-    )
 
 
 def _last_event(turn: Turn, answer: Message | None) -> Event:

@@ -29,7 +29,7 @@ from chat.protocol import Event, Failure
 from chat.runs.afterwards import settle, write_summary
 from chat.runs.event_log.memory import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
-from chat.runs.replay import first_event, internal_failure, read_exchange
+from chat.runs.replay import internal_failure, read_exchange
 from chat.runs.stale import ainterrupt_stale_turns
 from chat.runs.titles import write_title
 from chat.thread.rounds import decide_call
@@ -155,7 +155,7 @@ class Runner:
 
     def _launch(self, claimed: ClaimedTurn, request: TurnRequest) -> None:
         log = self._logs.open(claimed.turn_id, run=claimed.run)
-        log.append(first_event(claimed))
+        log.append(claimed.first_event())
         task = asyncio.create_task(self._run(request, log), name=f"turn-{claimed.turn_id}")
         self._tasks[claimed.turn_id] = task
         self._by_conversation[claimed.conversation_id] = claimed.turn_id

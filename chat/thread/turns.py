@@ -24,6 +24,7 @@ from chat.exceptions import (
     TurnTakenOverError,
 )
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
+from chat.protocol import Meta
 from chat.thread import statements
 from chat.thread.batches import apply_abandoned_rounds
 from chat.thread.branches import parent_beside
@@ -58,6 +59,15 @@ class ClaimedTurn:
             title=turn.conversation.title,
             is_new=is_new,
             run=turn.run,
+        )
+
+    def first_event(self) -> Meta:
+        return Meta(
+            turn_id=self.turn_id,
+            conversation_id=self.conversation_id,
+            client_message_id=self.client_message_id,
+            title=self.title,
+            question=self.question,
         )
 
 
