@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from agents.bridges import in_database
 from chat.protocol import Done
-from chat.runs.event_log.memory import EventLogs, NumberedEvent, TurnLog
+from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
 from chat.runs.replay import read_turn
 from chat.runs.stale import ainterrupt_stale_turns
 from chat.thread.turns import running_turns

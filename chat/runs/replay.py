@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from chat.models import Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
-from chat.runs.event_log.memory import TurnLog
+from chat.runs.event_log.base import TurnLog
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import ClaimedTurn
 from chat.turn.path import ENDS

@@ -27,7 +27,7 @@ from chat.exceptions import ServerStoppingError, TurnRunningError, TurnTakenOver
 from chat.models import Conversation, Turn
 from chat.protocol import Event, Failure
 from chat.runs.afterwards import settle, write_summary
-from chat.runs.event_log.memory import EventLogs, NumberedEvent, TurnLog, event_logs
+from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
 from chat.runs.replay import internal_failure, read_exchange
 from chat.runs.stale import ainterrupt_stale_turns

@@ -24,12 +24,8 @@ from chat.exceptions import (
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import Delta, Done, Failure
 from chat.runs import runner as runner_module
-from chat.runs.event_log.memory import (
-    EVENTS_PER_RUN,
-    MemoryEventLogs,
-    NumberedEvent,
-    PartialAnswer,
-)
+from chat.runs.event_log.base import EVENTS_PER_RUN, NumberedEvent, PartialAnswer
+from chat.runs.event_log.memory import MemoryEventLogs
 from chat.runs.runner import Runner
 from chat.thread.turns import Ending, default_title, save_exchange
 from chat.thread.verdicts import give_feedback
