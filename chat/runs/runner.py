@@ -15,7 +15,6 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -93,13 +92,16 @@ class Runner:
         turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
         `ServerStoppingError` when this process is about to end.
         """
-        claim = partial(
-            _claimed,
-            conversation,
-            client_message_id=client_message_id,
-            question=question,
-            replaces=replaces,
-        )
+
+        def claim() -> Claim:
+            turn = claim_turn(
+                conversation_id=conversation.pk,
+                client_message_id=client_message_id,
+                question=question,
+                replaces=replaces,
+            )
+            return Claim(conversation, turn)
+
         claimed = await self._to_its_end(self._begin(conversation.pk, claim, language))
         return claimed.turn_id
 
@@ -110,7 +112,13 @@ class Runner:
 
         Raises `ApprovalOverError` where the call does not wait.
         """
-        decide = partial(_decided, turn.pk, tool_call_id=tool_call_id, is_approved=is_approved)
+
+        def decide() -> Claim:
+            is_last = decide_call(
+                turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved
+            )
+            return replace(_stored_claim(turn.pk, is_new=is_last), is_resumed=True)
+
         decided = await self._to_its_end(self._begin(turn.conversation_id, decide, language))
         return decided.is_new
 
@@ -120,13 +128,14 @@ class Runner:
         Where it runs already, or is answered, nothing happens: follow it. Raises `TurnNotLastError` where the
         conversation has gone on, `TurnRunningError` while another turn of it runs.
         """
-        await self._to_its_end(self._retry(turn, language))
-        return turn.pk
 
-    async def _retry(self, turn: Turn, language: str) -> ClaimedTurn:
+        def reopen() -> Claim:
+            return _stored_claim(turn.pk, is_new=reopen_turn(turn.pk))
+
         # It may itself be the one whose process died.
         await ainterrupt_stale_turns(turn.conversation_id)
-        return await self._begin(turn.conversation_id, partial(_reopened, turn.pk), language)
+        await self._to_its_end(self._begin(turn.conversation_id, reopen, language))
+        return turn.pk
 
     async def _to_its_end(self, starting: Coroutine[Any, Any, ClaimedTurn]) -> ClaimedTurn:
         """Whatever becomes of the caller."""
@@ -141,7 +150,7 @@ class Runner:
     async def _begin(
         self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str
     ) -> ClaimedTurn:
-        """The one way to a running turn: claim it in the database, then run it where it is ours."""
+        """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
         try:
             claimed, request = await in_database(_opened, claim, language)
         except TurnRunningError:
@@ -327,31 +336,6 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
     except Exception:  # it is claimed: it reads again by itself, and ends by name where that fails
         logger.exception("what the turn starts from could not be read round_id=%s", turn.turn_id)
         return turn, request
-
-
-def _claimed(
-    conversation: Conversation,
-    *,
-    client_message_id: str,
-    question: str,
-    replaces: uuid.UUID | None,
-) -> Claim:
-    turn = claim_turn(
-        conversation_id=conversation.pk,
-        client_message_id=client_message_id,
-        question=question,
-        replaces=replaces,
-    )
-    return Claim(conversation, turn)
-
-
-def _reopened(turn_id: uuid.UUID) -> Claim:
-    return _stored_claim(turn_id, is_new=reopen_turn(turn_id))
-
-
-def _decided(turn_id: uuid.UUID, *, tool_call_id: str, is_approved: bool) -> Claim:
-    is_last = decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved)
-    return replace(_stored_claim(turn_id, is_new=is_last), is_resumed=True)
 
 
 def _stored_claim(turn_id: uuid.UUID, *, is_new: bool) -> Claim:
