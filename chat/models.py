@@ -146,6 +146,10 @@ class TurnStatus(models.TextChoices):
     AWAITING_APPROVAL = "awaiting_approval", _("Attend un accord")
 
 
+#: A turn that still may write its rounds itself.
+OPEN_STATUSES = (TurnStatus.RUNNING, TurnStatus.AWAITING_APPROVAL)
+
+
 class StopReason(models.TextChoices):
     """Why the tool loop ended (seed 002, section I)."""
 

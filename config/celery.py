@@ -52,7 +52,7 @@ def _reap() -> None:
     from django.db import DatabaseError, close_old_connections
 
     from chat.archive.retention import forget_expired
-    from chat.thread.messages import interrupt_stale_turns
+    from chat.runs.stale import interrupt_stale_turns
     from faqs.choices import purge_choices
     from faqs.indexing import reap_learned
     from faqs.memory.large import tidy_indexes

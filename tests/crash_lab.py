@@ -34,7 +34,7 @@ from django.conf import settings  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
 
-import chat.thread.messages  # noqa: E402
+import chat.thread.batches  # noqa: E402
 import chat.turn.path  # noqa: E402
 import chat.turn.tool_loop  # noqa: E402
 from agents.exceptions import LLMResponseError  # noqa: E402
@@ -49,8 +49,9 @@ from agents.llm.base import (  # noqa: E402
 from agents.llm.openai import _wire_message  # noqa: E402
 from chat.exceptions import ThreadConflictError  # noqa: E402
 from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
+from chat.thread.batches import Batch, append_batch, load_thread  # noqa: E402
 from chat.thread.blocks import ThreadMessage  # noqa: E402
-from chat.thread.messages import append_batch, claim_turn, load_thread  # noqa: E402
+from chat.thread.turns import claim_turn, interrupt_turns, stale_turns  # noqa: E402
 from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
@@ -205,7 +206,7 @@ def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -
         "apply_round",
         "load_loop",
     )
-    boundaries.watch(chat.thread.messages, "_next_version", "_row", "_replay")
+    boundaries.watch(chat.thread.batches, "_next_version", "_row", "_replay")
     boundaries.watch(chat.turn.path, "save_exchange")
     request = TurnRequest(
         deployment_id=turn.conversation.deployment_id,
@@ -242,16 +243,14 @@ def _append(
     conversation: Conversation, batch: list[ThreadMessage], operation: uuid.UUID, version: int
 ) -> Any:
     return append_batch(
-        conversation.pk,
-        batch,
-        operation_id=operation,
-        round_index=0,
+        Batch(conversation.pk, batch, operation_id=operation, round_index=0),
         expected_version=version,
         max_tool_calls=10,
     )
 
 
 def claimed(conversation: Conversation) -> Turn:
+    interrupt_turns(stale_turns(conversation.pk))
     made = claim_turn(
         conversation_id=conversation.pk,
         client_message_id=str(uuid.uuid4()),

@@ -16,7 +16,7 @@ from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment, IndexingMethod
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from chat.thread.blocks import ThreadMessage
-from chat.thread.messages import ClaimedTurn, Ending
+from chat.thread.turns import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
 from faqs.indexing import sync_learned
 from faqs.learning import PHASE, Lesson, save_learned

@@ -1,19 +1,22 @@
 """The protocol of a language model, its values, and the loader.
 
-Two verbs: `complete` blocks (jobs, titles), `stream` is asynchronous (chat). Both bound every wait and own their
-retries: a caller must not retry. Errors are `LLMError` subclasses only. A stream that ends without its final chunk
+`complete` blocks (jobs), `stream` is asynchronous (chat), and so is `write`, for a title or a summary. All bound every
+wait and own their retries: a caller must not retry. Errors are `LLMError` subclasses only. A stream that ends without its final chunk
 raises `LLMResponseError`, so a cut answer is never taken for a whole one.
 """
 
+import asyncio
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
+from agents.exceptions import LLMError
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -96,6 +99,30 @@ class LanguageModel(ABC):
         self, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> AsyncGenerator[StreamChunk, None]:
         """Stream a reply. Closing the generator (`aclose`) ends the request to the server."""
+
+    async def write(
+        self,
+        messages: Sequence[PromptMessage],
+        options: GenerationOptions,
+        *,
+        seconds: float,
+        characters: int,
+    ) -> Reply | None:
+        """A short text that nobody reads while it comes; `None` where the model failed or was too slow.
+
+        A model that pays no heed to its limit is left once its text is longer than `characters`.
+        """
+        text, end = "", Reply(text="", model=options.model)
+        try:
+            async with asyncio.timeout(seconds), aclosing(self.stream(messages, options)) as stream:
+                async for chunk in stream:
+                    text += chunk.text
+                    end = chunk.final or end
+                    if len(text) > characters:
+                        break
+        except (LLMError, TimeoutError):
+            return None
+        return replace(end, text=text)
 
     def check(self) -> list[CheckMessage]:
         return []

@@ -12,8 +12,9 @@ from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle, write_summary
+from chat.runs.stale import interrupt_stale_turns
 from chat.runs.titles import write_title
-from chat.thread.messages import claim_turn
+from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 
@@ -79,6 +80,7 @@ def _request(
         unstored = TurnRequest(deployment.pk, question, language)
         return TurnRequest.of(found, question, language) if found else unstored
     conversation = found or Conversation.objects.create(deployment=deployment)
+    interrupt_stale_turns(conversation.pk)
     claimed = claim_turn(
         conversation_id=conversation.pk,
         client_message_id=str(uuid.uuid4()),

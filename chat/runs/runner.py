@@ -1,52 +1,60 @@
-"""Running turns, their event logs, following and stopping them.
+"""The turns that this process runs: started, run again, decided on, stopped, and brought to their end before it.
 
 A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. Its log
-(`chat.runs.event_log.memory`) is kept while it runs and shortly after, so that a reader re-attaches after the last event it saw, in
-this process or in another; what is older is told again from the database, whole: a `meta` begins an answer anew.
+(`chat.runs.event_log`) is kept while it runs and shortly after, so that a reader re-attaches after the last event it
+saw, in this process or in another (`chat.runs.following`); what is older is told again from the database, whole
+(`chat.runs.replay`): a `meta` begins an answer anew.
 
-A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has. Only its owner
-runs it again (`Runner.retry`): under its own id, with one question and in the end one answer.
+A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has
+(`chat.runs.stale`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
+one answer. The doors use the one `runner`.
 """
 
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.utils import timezone, translation
-from django.utils.translation import gettext as _
+from django.utils import translation
 
 from agents.bridges import in_database
-from chat.exceptions import ServerStoppingError, TurnTakenOverError
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from chat.protocol import Delta, Done, Event, Failure, Meta, Sources
+from chat.exceptions import ServerStoppingError, TurnRunningError, TurnTakenOverError
+from chat.models import Conversation, Turn
+from chat.protocol import Event, Failure
 from chat.runs.afterwards import settle, write_summary
-from chat.runs.event_log.memory import EventLogs, NumberedEvent, TurnLog, event_logs
+from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
+from chat.runs.following import Following
+from chat.runs.replay import internal_failure, read_exchange
+from chat.runs.stale import ainterrupt_stale_turns
 from chat.runs.titles import write_title
-from chat.thread.messages import (
+from chat.thread.rounds import decide_call
+from chat.thread.turns import (
     ClaimedTurn,
     claim_turn,
-    interrupt_stale_turns,
     renew_turns,
     reopen_turn,
     request_stop,
-    running_turns,
     wanted_turns,
 )
-from chat.thread.rounds import decide_call, pending_calls
 from chat.turn.context import load_context
-from chat.turn.path import ENDS, run_turn
-from chat.turn.tool_loop import awaiting
+from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A turn of a conversation, and whether it is this process's to run (`ClaimedTurn.is_new`)."""
+
+    conversation: Conversation
+    turn: ClaimedTurn
+    #: It waited for a person, and goes on with the round that it planned.
+    is_resumed: bool = False
 
 
 class Runner:
@@ -63,8 +71,7 @@ class Runner:
         self._hurried = asyncio.Event()
         self._is_draining = False
         self._heartbeat: asyncio.Task[None] | None = None
-        self._elsewhere: WeakValueDictionary[uuid.UUID, TurnLog] = WeakValueDictionary()
-        self._watching: asyncio.Task[None] | None = None
+        self._following = Following(lambda: self._logs)
 
     @property
     def _logs(self) -> EventLogs:
@@ -85,33 +92,17 @@ class Runner:
         turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
         `ServerStoppingError` when this process is about to end.
         """
-        return await self._to_its_end(
-            self._start(conversation, question, client_message_id, language, replaces)
-        )
 
-    async def _to_its_end(self, starting: Coroutine[Any, Any, T]) -> T:
-        if self._is_draining:
-            starting.close()
-            raise ServerStoppingError("draining")
-        task = asyncio.create_task(starting)
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-        return await asyncio.shield(task)
+        def claim() -> Claim:
+            turn = claim_turn(
+                conversation_id=conversation.pk,
+                client_message_id=client_message_id,
+                question=question,
+                replaces=replaces,
+            )
+            return Claim(conversation, turn)
 
-    async def _start(
-        self,
-        conversation: Conversation,
-        question: str,
-        client_message_id: str,
-        language: str,
-        replaces: uuid.UUID | None,
-    ) -> uuid.UUID:
-        claimed, request = await in_database(
-            _claim, conversation, question, client_message_id, language, replaces
-        )
-        if request is None:
-            return claimed.turn_id
-        self._launch(request, claimed, _meta(claimed, client_message_id, question))
+        claimed = await self._to_its_end(self._begin(conversation.pk, claim, language))
         return claimed.turn_id
 
     async def decide(
@@ -121,19 +112,15 @@ class Runner:
 
         Raises `ApprovalOverError` where the call does not wait.
         """
-        deciding = self._decide(turn, tool_call_id, is_approved, language)
-        return await self._to_its_end(deciding) is not None
 
-    async def _decide(
-        self, turn: Turn, tool_call_id: str, is_approved: bool, language: str
-    ) -> uuid.UUID | None:
-        decided = await in_database(_decided, turn.pk, tool_call_id, is_approved)
-        if decided is None:
-            return None
-        conversation, claimed, meta = decided
-        request = TurnRequest.of(conversation, meta.question, language, claimed)
-        self._launch(replace(request, is_resumed=True), claimed, meta)
-        return turn.pk
+        def decide() -> Claim:
+            is_last = decide_call(
+                turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved
+            )
+            return replace(_stored_claim(turn.pk, is_new=is_last), is_resumed=True)
+
+        decided = await self._to_its_end(self._begin(turn.conversation_id, decide, language))
+        return decided.is_new
 
     async def retry(self, turn: Turn, *, language: str) -> uuid.UUID:
         """Run an interrupted or failed turn again, under its own id: its question is asked once, and answered once.
@@ -141,81 +128,52 @@ class Runner:
         Where it runs already, or is answered, nothing happens: follow it. Raises `TurnNotLastError` where the
         conversation has gone on, `TurnRunningError` while another turn of it runs.
         """
-        return await self._to_its_end(self._retry(turn, language))
 
-    async def _retry(self, turn: Turn, language: str) -> uuid.UUID:
-        reopened = await in_database(_reopened, turn.pk)
-        if reopened is None:
-            return turn.pk
-        conversation, claimed, meta = reopened
-        request = TurnRequest.of(conversation, meta.question, language, claimed)
-        self._launch(request, claimed, meta)
+        def reopen() -> Claim:
+            return _stored_claim(turn.pk, is_new=reopen_turn(turn.pk))
+
+        # It may itself be the one whose process died.
+        await ainterrupt_stale_turns(turn.conversation_id)
+        await self._to_its_end(self._begin(turn.conversation_id, reopen, language))
         return turn.pk
 
-    def _launch(self, request: TurnRequest, claimed: ClaimedTurn, meta: Meta) -> None:
+    async def _to_its_end(self, starting: Coroutine[Any, Any, ClaimedTurn]) -> ClaimedTurn:
+        """Whatever becomes of the caller."""
+        if self._is_draining:
+            starting.close()
+            raise ServerStoppingError("draining")
+        task = asyncio.create_task(starting)
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        return await asyncio.shield(task)
+
+    async def _begin(
+        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str
+    ) -> ClaimedTurn:
+        """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
+        try:
+            claimed, request = await in_database(_opened, claim, language)
+        except TurnRunningError:
+            # Unless it only seems to run: its process died.
+            if not await ainterrupt_stale_turns(conversation_id):
+                raise
+            claimed, request = await in_database(_opened, claim, language)
+        if request is not None:
+            self._launch(claimed, request)
+        return claimed
+
+    def _launch(self, claimed: ClaimedTurn, request: TurnRequest) -> None:
         log = self._logs.open(claimed.turn_id, run=claimed.run)
-        log.append(meta)
+        log.append(claimed.first_event())
         task = asyncio.create_task(self._run(request, log), name=f"turn-{claimed.turn_id}")
         self._tasks[claimed.turn_id] = task
         self._by_conversation[claimed.conversation_id] = claimed.turn_id
         if self._heartbeat is None or self._heartbeat.done():
             self._heartbeat = asyncio.create_task(self._watch_own(), name="turn-heartbeat")
 
-    async def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
-        """The events of a turn after the given id: live, from memory, or from the database.
-
-        Live ones go on from the id, here and in other processes. What is told from the database begins anew, with `meta`.
-        """
-        log = self._logs.held(turn_id)
-        if log is None or _may_have_gone_on(log):
-            log, after = await self._found(turn_id, after)
-        async for numbered in log.follow(after):
-            yield numbered
-        while log.is_lost or not log.is_complete:
-            # The process that ran it died or lost it, or what it told cannot be seen from here.
-            if log.is_lost:
-                await asyncio.sleep(settings.TURN_POLL_SECONDS)
-            log, after = await self._found(turn_id, 0)
-            async for numbered in log.follow(after):
-                yield numbered
-
-    async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
-        """The log of a turn as it stands now, and the id to go on from in it."""
-        stored = await in_database(_stored, turn_id)
-        held = self._logs.held(turn_id)
-        if held is not None and held.run == stored.run and not held.is_lost:
-            return held, after
-        if stored.log is None:
-            return self._running_elsewhere(turn_id, stored.run), after
-        if after and (ended := await self._logs.ended(turn_id, run=stored.run)) is not None:
-            return ended, after
-        return stored.log, 0
-
-    def _running_elsewhere(self, turn_id: uuid.UUID, run: int) -> TurnLog:
-        log = self._elsewhere.get(turn_id)
-        if log is None or log.is_lost or log.run != run:
-            log = self._elsewhere[turn_id] = self._logs.elsewhere(turn_id, run=run)
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch_others(), name="turn-watch")
-        return log
-
-    async def _watch_others(self) -> None:
-        """Whether the turns that are followed here and run elsewhere still run, all in one query."""
-        missed: set[uuid.UUID] = set()
-        while followed := {i: log for i, log in self._elsewhere.items() if not log.is_complete}:
-            try:
-                running = await in_database(running_turns, list(followed))
-            except DatabaseError:
-                logger.exception("%d turns of other processes are not seen.", len(followed))
-            else:
-                over = {i for i, log in followed.items() if running.get(i) != log.run}
-                # Its last event comes right after its rows: what is missing at the second look is not coming.
-                for turn_id in over & missed:
-                    followed[turn_id].lose()
-                    self._elsewhere.pop(turn_id, None)
-                missed = over
-            del followed
-            await asyncio.sleep(settings.TURN_POLL_SECONDS)
+    def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """The events of a turn after the given id (`Following.follow`), whichever process runs it or ran it."""
+        return self._following.follow(turn_id, after)
 
     def running_turn(self, conversation_id: uuid.UUID) -> uuid.UUID | None:
         return self._by_conversation.get(conversation_id)
@@ -275,7 +233,7 @@ class Runner:
         """Interrupt turns of dead processes, now and from time to time, until cancelled."""
         while True:
             try:
-                if count := await in_database(interrupt_stale_turns):
+                if count := await ainterrupt_stale_turns():
                     logger.warning("%d answers of a process that died were interrupted.", count)
             except DatabaseError:
                 logger.exception("The turns of dead processes could not be looked for.")
@@ -356,7 +314,7 @@ class Runner:
         if turn_id is None or conversation_id is None:
             return
         if not log.is_complete and not log.is_lost:
-            log.append(_internal_failure())
+            log.append(internal_failure())
         self._tasks.pop(turn_id, None)
         if self._by_conversation.get(conversation_id) == turn_id:
             del self._by_conversation[conversation_id]
@@ -364,135 +322,26 @@ class Runner:
         loop.call_later(settings.TURN_LOG_RETENTION_SECONDS, self._logs.drop, turn_id, log)
 
 
-runner = Runner()
-
-
-def _claim(
-    conversation: Conversation,
-    question: str,
-    client_message_id: str,
-    language: str,
-    replaces: uuid.UUID | None,
-) -> tuple[ClaimedTurn, TurnRequest | None]:
-    """Claim the turn and read what it starts from, in one step; no request where the message has its turn already."""
-    claimed = claim_turn(
-        conversation_id=conversation.pk,
-        client_message_id=client_message_id,
-        question=question,
-        replaces=replaces,
-    )
-    if not claimed.is_new:
-        return claimed, None
-    request = TurnRequest.of(conversation, question, language, claimed)
+def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, TurnRequest | None]:
+    """Claim a turn and read what it starts from, in one step; no request where it is not ours to run."""
+    claimed = claim()
+    turn = claimed.turn
+    if not turn.is_new:
+        return turn, None
+    request = TurnRequest.of(claimed.conversation, turn.question, language, turn)
+    request = replace(request, is_resumed=claimed.is_resumed)
     try:
         with translation.override(language):
-            return claimed, replace(request, context=load_context(request))
-    except (
-        Exception
-    ):  # the turn is claimed: it reads again by itself, and ends by name where that fails too
-        logger.exception("what the turn starts from could not be read round_id=%s", claimed.turn_id)
-        return claimed, request
+            return turn, replace(request, context=load_context(request))
+    except Exception:  # it is claimed: it reads again by itself, and ends by name where that fails
+        logger.exception("what the turn starts from could not be read round_id=%s", turn.turn_id)
+        return turn, request
 
 
-def _meta(claimed: ClaimedTurn, client_message_id: str, question: str) -> Meta:
-    return Meta(
-        turn_id=claimed.turn_id,
-        conversation_id=claimed.conversation_id,
-        client_message_id=client_message_id,
-        title=claimed.title,
-        question=question,
-    )
-
-
-def _internal_failure() -> Failure:
-    return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
-
-
-def _may_have_gone_on(log: TurnLog) -> bool:
-    """A run that ended without an answer may have been followed by another one, elsewhere."""
-    last = log.events[-1] if log.events else None
-    return log.is_complete and not (isinstance(last, Done) and last.status == "done")
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What the rows say of a turn: its events told again, none of them while a process runs it."""
-
-    run: int
-    log: TurnLog | None
-
-
-def _stored(turn_id: uuid.UUID) -> _Stored:
-    """Raises `Turn.DoesNotExist` where the turn was deleted."""
+def _stored_claim(turn_id: uuid.UUID, *, is_new: bool) -> Claim:
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
-    if turn.status == TurnStatus.RUNNING:
-        if turn.lease_expires_at > timezone.now():
-            return _Stored(turn.run, None)
-        interrupt_stale_turns(turn.conversation_id)
-        turn.refresh_from_db(fields=["status"])
-    messages = _exchange(turn)
-    log = TurnLog(turn.run)
-    log.append(_stored_meta(turn_id)[1])
-    if turn.status == TurnStatus.AWAITING_APPROVAL:
-        for pending in pending_calls(turn_id):
-            log.append(awaiting(pending.call, round_index=turn.rounds))
-    answer = messages.get(Role.ASSISTANT)
-    if answer is not None:
-        log.append(Sources(answer.sources))
-        log.append(Delta(answer.content))
-    log.append(_stored_end(turn, answer))
-    return _Stored(turn.run, log)
+    question, _answer = read_exchange(turn)
+    return Claim(turn.conversation, ClaimedTurn.of(turn, question, is_new=is_new))
 
 
-def _exchange(turn: Turn) -> dict[str, Message]:
-    stored = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
-    return {message.role: message for message in stored}
-
-
-def _stored_meta(turn_id: uuid.UUID) -> tuple[ClaimedTurn, Meta]:
-    """The first event of a turn, from its rows."""
-    turn = Turn.objects.select_related("conversation").get(pk=turn_id)
-    messages = _exchange(turn)
-    question = messages[Role.USER].content if Role.USER in messages else ""
-    claimed = ClaimedTurn(
-        turn_id=turn.pk,
-        conversation_id=turn.conversation_id,
-        title=turn.conversation.title,
-        is_new=False,
-        is_first=False,
-        run=turn.run,
-    )
-    return claimed, _meta(claimed, turn.client_message_id, question)
-
-
-def _decided(
-    turn_id: uuid.UUID, tool_call_id: str, is_approved: bool
-) -> tuple[Conversation, ClaimedTurn, Meta] | None:
-    """Store a decision; after the last one, what the turn needs to go on."""
-    if not decide_call(turn_id=turn_id, tool_call_id=tool_call_id, is_approved=is_approved):
-        return None
-    return Conversation.objects.get(turns=turn_id), *_stored_meta(turn_id)
-
-
-def _reopened(turn_id: uuid.UUID) -> tuple[Conversation, ClaimedTurn, Meta] | None:
-    """Reopen a turn; what it needs to run again, or nothing where it is to be followed only."""
-    if not reopen_turn(turn_id):
-        return None
-    return Conversation.objects.get(turns=turn_id), *_stored_meta(turn_id)
-
-
-def _stored_end(turn: Turn, answer: Message | None) -> Event:
-    if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
-        return replace(_internal_failure(), code=turn.error_code or "internal_error")
-    content = answer.content if answer else ""
-    return Done(
-        status=ENDS.get(TurnStatus(turn.status), "interrupted"),
-        answer_source=turn.answer_source,
-        model=turn.model,
-        message_id=answer.pk if answer else None,
-        content=content,
-        turn_id=str(turn.pk),
-        source_numbers=[source["n"] for source in answer.sources] if answer else [],
-        title=turn.conversation.title,
-        agent=turn.answered_by,
-    )
+runner = Runner()

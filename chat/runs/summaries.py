@@ -6,20 +6,17 @@ the exchanges after it as they are: where none was made, or it is too old, or th
 it costs is counted and traced on the turn after which it was made. It goes with its turn.
 """
 
-import asyncio
 import re
 import uuid
 from collections.abc import Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import replace
 
 from django.conf import settings
 from django.db.models import F
 
 from agents.bridges import in_database
 from agents.effective import EffectiveConfig
-from agents.exceptions import LLMError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
 from agents.transactions import short_write
 from chat.models import ThreadSummary, Turn, TurnStatus
 from chat.thread.messages import check_isolation
@@ -43,15 +40,6 @@ LEAST_CHARACTERS = 1_200
 READ_CHARACTERS = 4_000
 #: Numbers of passages mean nothing in another turn.
 _CITATION = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What one call of the model gave. `text` is empty where it failed or was too slow."""
-
-    text: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 async def summarise(
@@ -87,29 +75,19 @@ def _length(history: Sequence[Exchange]) -> int:
     return sum(len(exchange.question) + len(exchange.answer) for exchange in history)
 
 
-async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Written:
-    """One call, bounded in tokens, characters and time."""
+async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Reply:
+    """What one call of the model gave; its text is empty where it failed, was too slow or wrote too much."""
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    text, prompt_tokens, completion_tokens = "", 0, 0
-    try:
-        async with (
-            asyncio.timeout(settings.SUMMARY_TIMEOUT_SECONDS),
-            aclosing(llm.stream(messages, options)) as stream,
-        ):
-            async for chunk in stream:
-                text += chunk.text
-                if chunk.final is not None:
-                    prompt_tokens = chunk.final.usage.prompt_tokens
-                    completion_tokens = chunk.final.usage.completion_tokens
-                if len(text) > MAX_CHARACTERS:
-                    text = ""
-                    break
-    except (LLMError, TimeoutError):
-        text = ""
-    return Written(_CITATION.sub("", text).strip(), prompt_tokens, completion_tokens)
+    reply = await llm.write(
+        messages, options, seconds=settings.SUMMARY_TIMEOUT_SECONDS, characters=MAX_CHARACTERS
+    )
+    if reply is None:
+        return Reply("", model)
+    text = "" if len(reply.text) > MAX_CHARACTERS else _CITATION.sub("", reply.text).strip()
+    return replace(reply, text=text)
 
 
-def _keep(turn_id: uuid.UUID, written: Written, trace: Trace) -> None:
+def _keep(turn_id: uuid.UUID, written: Reply, trace: Trace) -> None:
     """Store it with what it cost; nothing where the turn was deleted meanwhile."""
     with short_write():
         turn = Turn.objects.select_for_update().filter(pk=turn_id, status=TurnStatus.DONE).first()
@@ -117,8 +95,8 @@ def _keep(turn_id: uuid.UUID, written: Written, trace: Trace) -> None:
             return
         Turn.objects.filter(pk=turn_id).update(
             llm_calls=F("llm_calls") + 1,
-            prompt_tokens=F("prompt_tokens") + written.prompt_tokens,
-            completion_tokens=F("completion_tokens") + written.completion_tokens,
+            prompt_tokens=F("prompt_tokens") + written.usage.prompt_tokens,
+            completion_tokens=F("completion_tokens") + written.usage.completion_tokens,
             trace=[*turn.trace, *trace.lines],
         )
         if written.text:

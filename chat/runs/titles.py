@@ -1,19 +1,16 @@
 """Conversation titles written by the model (a setting); a failure keeps the default title."""
 
-import asyncio
-from contextlib import aclosing
-
 from django.conf import settings
 
 from agents.bridges import in_database
 from agents.effective import current_config
-from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.models import AnswerSource, TurnStatus
-from chat.thread.messages import is_unnamed, rename_conversation
+from chat.thread.turns import is_unnamed, rename_conversation
 from chat.turn.values import TurnRequest, TurnResult
 
 TITLE_TOKENS = 24
+MAX_CHARACTERS = 200
 _INSTRUCTION = (
     "Give a title of at most six words to the conversation that opens with this question, in its "
     "language, without quotation marks or a final full stop."
@@ -24,17 +21,10 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     """A short title, or an empty string where the model gave none in time."""
     messages = [PromptMessage("system", _INSTRUCTION), PromptMessage("user", question[:2000])]
     options = GenerationOptions(model=llm_model, temperature=0.2, max_tokens=TITLE_TOKENS)
-    text = ""
-    try:
-        async with (
-            asyncio.timeout(settings.TITLE_TIMEOUT_SECONDS),
-            aclosing(model.stream(messages, options)) as stream,
-        ):
-            async for chunk in stream:
-                text += chunk.text
-    except (LLMError, TimeoutError):
-        return ""
-    return " ".join(text.split()).strip("\"'«» .")[:200]
+    reply = await model.write(
+        messages, options, seconds=settings.TITLE_TIMEOUT_SECONDS, characters=MAX_CHARACTERS
+    )
+    return " ".join(reply.text.split()).strip("\"'«» .")[:MAX_CHARACTERS] if reply else ""
 
 
 async def write_title(request: TurnRequest, result: TurnResult) -> None:

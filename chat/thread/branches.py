@@ -15,12 +15,11 @@ from django.utils import timezone
 
 from agents.transactions import short_write
 from chat.exceptions import ConversationNotFoundError, TurnNotFoundError, TurnRunningError
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.models import OPEN_STATUSES, Conversation, Message, Role, Turn
 
 #: Each turn's parent, in the order of the questions.
 Parents = Mapping[uuid.UUID, uuid.UUID | None]
 
-_OPEN = (TurnStatus.RUNNING, TurnStatus.AWAITING_APPROVAL)
 _BATCH = 200
 
 
@@ -160,7 +159,7 @@ def show_version(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
             raise TurnNotFoundError(f"{conversation_id} has no turn {turn_id}.")
         if conversation.leaf is None or turn_id in line_to(parents, conversation.leaf):
             return
-        if Turn.objects.filter(conversation=conversation_id, status__in=_OPEN).exists():
+        if Turn.objects.filter(conversation=conversation_id, status__in=OPEN_STATUSES).exists():
             raise TurnRunningError(f"Conversation {conversation_id} has an open turn.")
         Conversation.objects.filter(pk=conversation_id).update(
             leaf=newest_end(parents, turn_id), version=F("version") + 1, updated_at=timezone.now()

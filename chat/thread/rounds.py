@@ -30,9 +30,9 @@ from chat.models import (
     Turn,
     TurnStatus,
 )
+from chat.thread.batches import BatchResult, Thread, append_batch, load_thread, round_batch
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
-from chat.thread.messages import BatchResult, Thread, append_batch, load_thread, round_messages
 from tools_registry.execution.calls import ToolResult
 
 #: The namespace of derived operation ids; never to be changed.
@@ -221,15 +221,8 @@ def finish_call(round_pk: int, result: ToolResult) -> None:
 def apply_round(round_pk: int, *, expected_version: int | None, max_tool_calls: int) -> BatchResult:
     """Bring a planned round into the thread, as one batch."""
     row = ToolRound.objects.prefetch_related("executions").get(pk=round_pk)
-    return append_batch(
-        row.conversation_id,
-        round_messages(row),
-        operation_id=row.operation_id,
-        round_index=row.round_index,
-        expected_version=expected_version,
-        max_tool_calls=max(max_tool_calls, len(row.tool_calls)),
-        turn_id=row.turn_id,
-    )
+    most = max(max_tool_calls, len(row.tool_calls))
+    return append_batch(round_batch(row), max_tool_calls=most, expected_version=expected_version)
 
 
 def recent_tools(conversation_id: uuid.UUID, *, limit: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The statements that every turn runs, written by the ORM once (`agents.statements`); `chat.thread.messages` alone runs them."""
+"""The statements that every turn runs, written by the ORM once (`agents.statements`); `chat.thread.turns` alone runs them."""
 
 from typing import Any
 

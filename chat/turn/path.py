@@ -23,8 +23,8 @@ from chat.logs import log_turn
 from chat.metrics import RUNNING, TurnClock
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
-from chat.thread.messages import Ending, save_exchange
 from chat.thread.rounds import pending_calls
+from chat.thread.turns import Ending, save_exchange
 from chat.turn.clarification import ask_which
 from chat.turn.context import receive
 from chat.turn.dispatch import dispatch_and_search, embed_question

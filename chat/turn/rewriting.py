@@ -6,15 +6,12 @@ or word of its own and loses none of the follow-up's. Anything else, an error or
 as it was: searched together with the question before it, without stored answers.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from django.conf import settings
 
-from agents.exceptions import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import was_offered
@@ -114,25 +111,17 @@ def rewriting_prompt(
 async def _written(
     llm: LanguageModel, messages: Sequence[PromptMessage], model: str, answer: Answer
 ) -> str | None:
-    """What the model wrote, bounded in tokens, characters and time; `None` where it failed. Counted as a call."""
+    """What the model wrote; `None` where it failed. Counted as a call."""
     answer.llm_calls += 1
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    text = ""
-    try:
-        async with (
-            asyncio.timeout(settings.REWRITE_TIMEOUT_SECONDS),
-            aclosing(llm.stream(messages, options)) as stream,
-        ):
-            async for chunk in stream:
-                text += chunk.text
-                if chunk.final is not None:
-                    answer.prompt_tokens += chunk.final.usage.prompt_tokens
-                    answer.completion_tokens += chunk.final.usage.completion_tokens
-                if len(text) > 2 * MAX_CHARACTERS:
-                    break
-    except (LLMError, TimeoutError):
+    reply = await llm.write(
+        messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS
+    )
+    if reply is None:
         return None
-    return text.strip().strip('"«»“” ').strip()
+    answer.prompt_tokens += reply.usage.prompt_tokens
+    answer.completion_tokens += reply.usage.completion_tokens
+    return reply.text.strip().strip('"«»“” ').strip()
 
 
 def _said(history: Sequence[Exchange], previous: str) -> str:

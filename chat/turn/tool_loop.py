@@ -22,6 +22,7 @@ from chat.exceptions import ThreadConflictError
 from chat.logs import log_batch, log_model_call, log_tool_calls
 from chat.models import Approval, ExecutionState, Role, StopReason
 from chat.protocol import Delta, Tool, ToolStatus
+from chat.thread.batches import Thread
 from chat.thread.blocks import (
     MAX_CALL_ID,
     ThreadMessage,
@@ -30,7 +31,7 @@ from chat.thread.blocks import (
     parsed_object,
     pruned,
 )
-from chat.thread.messages import Thread, check_isolation
+from chat.thread.messages import check_isolation
 from chat.thread.rounds import (
     CallToPlan,
     LoopState,

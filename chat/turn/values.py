@@ -13,7 +13,7 @@ from agents.exceptions import ApplicationError
 from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Source, Sources
-from chat.thread.messages import ClaimedTurn
+from chat.thread.turns import ClaimedTurn
 from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
 from chat.turn.trace import Trace

@@ -29,8 +29,8 @@ from chat.doors.http.tokens import IsService, ServiceTokenAuthentication
 from chat.exceptions import InvalidMessageError, MessageTooLargeError
 from chat.logs import log_batch
 from chat.models import Conversation, Message, ServiceToken
+from chat.thread.batches import Batch, BatchResult, append_batch
 from chat.thread.branches import branch_turns, in_turn_order
-from chat.thread.messages import BatchResult, append_batch
 
 #: The headers of the seed; what the body says too must be the same.
 _BATCH_HEADERS = [
@@ -114,14 +114,17 @@ class BatchView(SessionView):
         if round_index >= config.max_rounds:
             message = _("Au plus %(limit)d relances.") % {"limit": config.max_rounds}
             raise ValidationError({"relance_index": [message]})
-        result = append_batch(
+        batch = Batch(
             conversation.pk,
             body.thread_messages(conversation.pk),
             operation_id=operation_id,
             round_index=round_index,
-            expected_version=_expected_version(request),
-            max_tool_calls=config.max_tool_calls,
             idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
+        )
+        result = append_batch(
+            batch,
+            max_tool_calls=config.max_tool_calls,
+            expected_version=_expected_version(request),
         )
         log_batch(
             "appended",

@@ -22,10 +22,10 @@ from chat.doors.http.serializers import (
     ShownVersionSerializer,
     ThreadSerializer,
 )
-from chat.models import Conversation, Message
+from chat.models import OPEN_STATUSES, Conversation, Message
 from chat.runs.runner import runner
+from chat.runs.stale import interrupt_stale_turns
 from chat.thread.branches import show_version
-from chat.thread.messages import OPEN_STATUSES, interrupt_stale_turns
 from chat.thread.reading import read_branch
 
 LIST_LIMIT = 200

@@ -25,7 +25,7 @@ from chat.exceptions import ApprovalOverError, ChatError
 from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Meta, Tool
 from chat.runs.runner import runner
-from chat.thread.messages import interrupt_stale_turns
+from chat.thread.turns import stale_turns
 
 _OPENED_BY_KEY = uuid.UUID("3d9c1c57-8f3b-4b7e-9a55-0f6f0f1de6f2")
 #: Ends that another try with the same idempotency key may better.
@@ -87,15 +87,16 @@ def _attempt(
     before: ClientThread,
 ) -> str:
     """The id of the try that answers this request: the same again, unless all tries so far came to nothing."""
-    interrupt_stale_turns(conversation.pk)
-    turns = list(conversation.turns.values_list("client_message_id", "status"))
-    if any(not message_id.startswith(asked.fingerprint) for message_id, _status in turns):
+    # Nothing came of a turn whose process died, whoever marks it as interrupted.
+    stale = {turn.turn_id for turn in stale_turns(conversation.pk)}
+    turns = list(conversation.turns.values_list("pk", "client_message_id", "status"))
+    if any(not message_id.startswith(asked.fingerprint) for _pk, message_id, _status in turns):
         raise IdempotencyConflictError
     # Another request with this key may have made the conversation a moment ago, and not have its turn yet.
     is_others = not turns and conversation.client_thread != before.as_json()
     if is_others or conversation.deployment_id != deployment.pk:
         raise IdempotencyConflictError
-    failed = sum(status in _UNFINISHED for _message_id, status in turns)
+    failed = sum(status in _UNFINISHED or pk in stale for pk, _message_id, status in turns)
     return f"{asked.fingerprint}-{failed}"
 
 

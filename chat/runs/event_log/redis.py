@@ -25,7 +25,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
-from chat.runs.event_log.memory import EVENTS_PER_RUN, EventLogs, PartialAnswer, TurnLog
+from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, PartialAnswer, TurnLog
 
 logger = logging.getLogger(__name__)
 

@@ -50,3 +50,20 @@ def test_an_error_may_come_after_some_pieces() -> None:
         asyncio.run(read())
     assert got == ["La ", "gare"]
     assert llm.abandoned == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "written"),
+    [
+        (ScriptedReply(pieces=["Un", " titre"]), "Un titre"),
+        (ScriptedReply(pieces=["Un", " titre", " sans fin"] * 9), "Un titre sans fin"),
+        (ScriptedReply(pieces=["Un"], error=LLMTimeoutError("slow")), None),
+        (ScriptedReply(pieces=["Un"], interval=5), None),
+    ],
+)
+def test_a_short_text_is_bounded_and_a_failure_is_none(
+    reply: ScriptedReply, written: str | None
+) -> None:
+    llm = ScriptedLLM([reply])
+    got = asyncio.run(llm.write(MESSAGES, OPTIONS, seconds=0.5, characters=10))
+    assert (got and got.text) == written

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
 from chat.models import Conversation, Message
-from chat.thread.messages import claim_turn
+from chat.thread.turns import claim_turn
 from tests.readers import QUESTION, ReaderTest
 
 

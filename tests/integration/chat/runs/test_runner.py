@@ -24,9 +24,10 @@ from chat.exceptions import (
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import Delta, Done, Failure
 from chat.runs import runner as runner_module
-from chat.runs.event_log.memory import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent
+from chat.runs.event_log.base import EVENTS_PER_RUN, NumberedEvent, PartialAnswer
+from chat.runs.event_log.memory import MemoryEventLogs
 from chat.runs.runner import Runner
-from chat.thread.messages import Ending, default_title, save_exchange
+from chat.thread.turns import Ending, default_title, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
@@ -96,6 +97,35 @@ class RunnerTests(TestCase):
         last = (await told(Runner(), turn.pk))[-1][1]
         assert isinstance(last, Done)
         assert last.status == "interrupted"
+
+    async def test_question_after_a_dead_turn_is_answered_at_once_and_keeps_its_text(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        expired = timezone.now() - timedelta(seconds=1)
+        dead = await in_database(
+            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired
+        )
+        left = mock.Mock(**{"partial_answer.return_value": PartialAnswer("Un dé", [{"n": 1}])})
+        with mock.patch("chat.runs.stale.event_logs", return_value=left):
+            last = (await told(Runner(), await start(Runner(), conversation, KNOWN)))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "done"
+        await dead.arefresh_from_db()
+        kept = await Message.objects.aget(turn=dead, role=Role.ASSISTANT)
+        assert dead.status == TurnStatus.INTERRUPTED
+        assert (kept.content, kept.sources) == ("Un dé", [{"n": 1}])
+
+    async def test_turn_whose_process_died_runs_again(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        expired = timezone.now() - timedelta(seconds=1)
+        dead = await in_database(
+            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired
+        )
+        await Message.objects.acreate(
+            conversation=conversation, turn=dead, role=Role.USER, content=KNOWN
+        )
+        last = (await told(runner, await runner.retry(dead, language="fr")))[-1][1]
+        assert isinstance(last, Done)
+        assert (last.status, last.answer_source) == ("done", "direct_qa")
 
     async def test_turn_taken_for_dead_keeps_its_answer_when_it_ends_after_all(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)

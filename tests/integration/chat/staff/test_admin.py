@@ -18,7 +18,8 @@ from chat.models import (
     SharedThread,
     Turn,
 )
-from chat.thread.messages import append_batch, claim_turn
+from chat.thread.batches import Batch, append_batch
+from chat.thread.turns import claim_turn
 from knowledge.models import Chunk, Document
 from tests.admin_pages import (
     client_of,
@@ -296,14 +297,8 @@ class WhyPageTest(TestCase):
 class ToolsTest(TestCase):
     def test_the_thread_shows_which_tools_were_asked_for_and_what_they_said(self) -> None:
         turn = make_answered(rounds=1, stop_reason="answered", efficiency=95.0)
-        append_batch(
-            turn.conversation_id,
-            make_batch(turn.conversation, "a"),
-            operation_id=uuid.uuid4(),
-            round_index=0,
-            expected_version=None,
-            max_tool_calls=10,
-        )
+        messages = make_batch(turn.conversation, "a")
+        append_batch(Batch(turn.conversation_id, messages, uuid.uuid4(), 0), max_tool_calls=10)
         client = client_of(make_staff("chat.view_turn"))
         shown = client.get(admin_url(Conversation, "change", turn.conversation_id)).content.decode()
         assert "Outils demandés : lookup" in shown

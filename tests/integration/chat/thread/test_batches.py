@@ -15,8 +15,8 @@ from drf_spectacular.generators import SchemaGenerator
 from agents.models import Deployment
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken
+from chat.thread.batches import Batch, BatchResult, append_batch, load_thread
 from chat.thread.blocks import ThreadMessage
-from chat.thread.messages import BatchResult, append_batch, load_thread
 from tests.factories import (
     make_batch,
     make_conversation,
@@ -30,13 +30,10 @@ from tests.factories import (
 def append(
     conversation: Conversation, messages: list[ThreadMessage], **changes: Any
 ) -> BatchResult:
-    options: dict[str, Any] = {
-        "operation_id": uuid.uuid4(),
-        "round_index": 0,
-        "expected_version": None,
-        "max_tool_calls": 10,
-    }
-    return append_batch(conversation.pk, messages, **{**options, **changes})
+    options = {"max_tool_calls": 10, "expected_version": None}
+    how = {name: changes.pop(name, default) for name, default in options.items()}
+    batch = {"operation_id": uuid.uuid4(), "round_index": 0, **changes}
+    return append_batch(Batch(conversation.pk, messages, **batch), **how)
 
 
 def wire(*calls: str, relance_index: int = 0) -> list[dict[str, Any]]:

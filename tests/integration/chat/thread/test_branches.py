@@ -18,16 +18,11 @@ from chat.exceptions import (
 )
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import statements
+from chat.thread.batches import Batch, append_batch, load_thread
 from chat.thread.branches import branch_turns, load_parents, show_version, versions_on
-from chat.thread.messages import (
-    append_batch,
-    claim_turn,
-    load_thread,
-    previous_question,
-    reopen_turn,
-    save_exchange,
-)
+from chat.thread.messages import previous_question
 from chat.thread.rounds import recent_tools
+from chat.thread.turns import claim_turn, reopen_turn, save_exchange
 from chat.turn.context import load_exchanges
 from tests.factories import (
     make_batch,
@@ -216,14 +211,9 @@ class BranchTests(TestCase):
             previous_question(conversation_id=self.conversation.pk, turn_id=None)
 
     def _append(self, call: str, **options: Any) -> None:
-        append_batch(
-            self.conversation.pk,
-            make_batch(self.conversation, call),
-            operation_id=uuid.uuid4(),
-            round_index=0,
-            max_tool_calls=10,
-            **{"expected_version": None, **options},
-        )
+        messages = make_batch(self.conversation, call)
+        batch = Batch(self.conversation.pk, messages, uuid.uuid4(), round_index=0)
+        append_batch(batch, max_tool_calls=10, **options)
 
     def _calls(self) -> list[str]:
         thread = load_thread(conversation_id=self.conversation.pk, limit=50)
@@ -253,14 +243,9 @@ class TreeProperties(PropertyTestCase):
             current = lines[-1]
             if kind == "batch" and current:
                 name = f"call{number}"
-                append_batch(
-                    conversation.pk,
-                    make_batch(conversation, name),
-                    operation_id=uuid.uuid4(),
-                    round_index=0,
-                    max_tool_calls=10,
-                    expected_version=None,
-                )
+                messages = make_batch(conversation, name)
+                batch = Batch(conversation.pk, messages, uuid.uuid4(), round_index=0)
+                append_batch(batch, max_tool_calls=10)
                 batches[name] = current
                 continue
             if kind == "show" and made:
@@ -362,15 +347,9 @@ class BranchApiTests(TestCase):
         assert (response.status_code, response.json()["code"]) == (409, "turn_running")
 
     def test_tools_of_an_answer_are_told_after_a_reload(self) -> None:
-        append_batch(
-            self.conversation.pk,
-            make_batch(self.conversation, "c1"),
-            operation_id=uuid.uuid4(),
-            round_index=0,
-            max_tool_calls=10,
-            expected_version=None,
-            turn_id=self.second,
-        )
+        messages = make_batch(self.conversation, "c1")
+        batch = Batch(self.conversation.pk, messages, uuid.uuid4(), 0, turn_id=self.second)
+        append_batch(batch, max_tool_calls=10)
         messages = self.client.get(f"{self.url}messages/").json()["messages"]
         told = {m["content"]: m["tools"] for m in messages if m["role"] == "user"}
         assert told["q0"] == []

@@ -8,7 +8,7 @@ from agents.bridges import in_database
 from chat.models import AnswerSource, Message, MessageType, Role, Verdict
 from chat.protocol import Sources
 from chat.runs.afterwards import settle
-from chat.thread.messages import claim_turn
+from chat.thread.turns import claim_turn
 from chat.thread.verdicts import give_feedback
 from chat.turn.memory import MEMORY_MODEL
 from chat.turn.path import run_turn

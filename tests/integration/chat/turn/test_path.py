@@ -17,7 +17,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle
-from chat.thread.messages import claim_turn
+from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest, TurnResult

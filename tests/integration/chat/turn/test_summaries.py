@@ -7,14 +7,14 @@ from unittest import mock
 from django.test import TestCase, override_settings
 
 from agents.bridges import in_database
+from agents.llm.base import Reply
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
 from chat.runs.afterwards import write_summary
-from chat.runs.summaries import Written
 from chat.thread.branches import show_version
-from chat.thread.messages import claim_turn, save_exchange
+from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.path import run_turn
 from chat.turn.values import Exchange, TurnRequest, TurnResult
@@ -152,7 +152,7 @@ class SummaryTests(TestCase):
 
         async def deleting(*_args: Any, **_kwargs: Any) -> Any:
             await in_database(gone.delete)
-            return Written("Elle réserve une salle.")
+            return Reply("Elle réserve une salle.", "scripted")
 
         with scripted([LONG]), mock.patch("chat.runs.summaries._written", deleting):
             await ask(self.conversation)

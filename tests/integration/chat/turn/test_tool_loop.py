@@ -38,7 +38,8 @@ from chat.models import (
     TurnStatus,
 )
 from chat.protocol import Done, Tool
-from chat.thread.messages import append_batch, load_thread
+from chat.runs.stale import ainterrupt_stale_turns
+from chat.thread.batches import Batch, append_batch, load_thread
 from chat.thread.rounds import operation_id_of
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnResult
@@ -310,14 +311,8 @@ class SectionTwoTests(LoopTestCase):
             return {}
 
         def write() -> None:
-            append_batch(
-                conversation.pk,
-                make_batch(conversation, f"other-{next(writers)}"),
-                operation_id=uuid.uuid4(),
-                round_index=0,
-                expected_version=None,
-                max_tool_calls=10,
-            )
+            messages = make_batch(conversation, f"other-{next(writers)}")
+            append_batch(Batch(conversation.pk, messages, uuid.uuid4(), 0), max_tool_calls=10)
 
         with (
             declared(interfere, uses_database=True),
@@ -396,6 +391,7 @@ class SectionTwoTests(LoopTestCase):
                 await self.ask(conversation=conversation)
             past = timezone.now() - timedelta(seconds=1)
             await in_database(Turn.objects.update, lease_expires_at=past)
+            assert await ainterrupt_stale_turns() == 1
             model().script(["Fin."])
             await self.ask(conversation=conversation)
             roles = [m.role for m in model().calls[-1].messages]

@@ -1,0 +1,164 @@
+"""The events of running turns: kept by the process that runs them, and followed from there or from elsewhere.
+
+A process holds the log of each turn that it runs, while it runs and shortly after; appending to it costs a list and a
+wake-up. What other processes see of it is the business of the backend that `EVENT_LOGS` names: nothing in `memory`
+(they read the turn's rows once it has ended), a Redis stream in `redis`.
+
+Event ids count from 1 within a run of a turn; a turn that is run again counts on from the next multiple of
+`EVENTS_PER_RUN`. They are the same in every process.
+"""
+
+import asyncio
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.backends import BackendHandler
+from chat.protocol import FINAL_EVENTS, Delta, Event, Sources
+
+NumberedEvent = tuple[int, Event]
+
+#: No run comes near it: a turn is bounded in time and in tokens. A reader of an earlier run is below, and is told all.
+EVENTS_PER_RUN = 1_000_000
+
+
+class TurnLog:
+    """The events of one run of a turn, in order, with a wake-up for whoever follows."""
+
+    def __init__(self, run: int = 0) -> None:
+        self.run = run
+        self.events: list[Event] = []
+        self.is_lost = False
+        self._before = run * EVENTS_PER_RUN
+        self._changed = asyncio.Event()
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.events) and isinstance(self.events[-1], FINAL_EVENTS)
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def lose(self) -> None:
+        """Nothing more will come here: whoever follows is to look elsewhere."""
+        self.is_lost = True
+        self._changed.set()
+
+    async def follow(self, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """Events after `after`, as they come, to the last; text that is already waiting comes joined.
+
+        Whoever has seen everything is told once more how it ended. Returns without a last event where the log was lost.
+        """
+        position = max(0, after - self._before)
+        while True:
+            changed = self._changed
+            if self.is_lost:
+                return
+            if self.is_complete:
+                position = min(position, len(self.events) - 1)
+            while position < len(self.events):
+                position, event = self._next(position)
+                yield self._before + position, event
+                if isinstance(event, FINAL_EVENTS):
+                    return
+            await changed.wait()
+
+    def _next(self, position: int) -> NumberedEvent:
+        event = self.events[position]
+        position += 1
+        if not isinstance(event, Delta):
+            return position, event
+        texts = [event.text]
+        while position < len(self.events) and isinstance(following := self.events[position], Delta):
+            texts.append(following.text)
+            position += 1
+        return position, event if len(texts) == 1 else Delta("".join(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAnswer:
+    """What a turn had told before its process died: its text, and the sources that it was given."""
+
+    text: str
+    sources: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> "PartialAnswer":
+        sources: Sequence[Mapping[str, Any]] = []
+        for event in events:
+            if isinstance(event, Sources):
+                sources = event.sources
+        return cls("".join(event.text for event in events if isinstance(event, Delta)), sources)
+
+
+class EventLogs(ABC):
+    """The logs of the turns that this process runs, and what it can see of those that others run.
+
+    Everything but `partial_answer` belongs to the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[uuid.UUID, TurnLog] = {}
+        self._rings = self._heard = 0
+        self._bell = asyncio.Event()
+
+    def open(self, turn_id: uuid.UUID, *, run: int = 0) -> TurnLog:
+        """The log of a run that begins here."""
+        log = self._held[turn_id] = TurnLog(run)
+        return log
+
+    def held(self, turn_id: uuid.UUID) -> TurnLog | None:
+        return self._held.get(turn_id)
+
+    def drop(self, turn_id: uuid.UUID, log: TurnLog) -> None:
+        """Forget a log, unless the turn went on meanwhile and has another one."""
+        if self._held.get(turn_id) is log:
+            del self._held[turn_id]
+
+    @abstractmethod
+    def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
+        """A log that is filled with the events of a run in another process, as far as they can be seen from here.
+
+        It is filled as long as somebody holds it, and lost (`TurnLog.is_lost`) where events are missing.
+        """
+
+    @abstractmethod
+    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
+        """The whole log of a run that has ended in another process, `None` where it is not kept any more."""
+
+    @abstractmethod
+    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
+        """What is left of a run whose process died. Synchronous, and bounded in time."""
+
+    async def ring(self) -> None:
+        """Let the other processes know that one of their turns is to be stopped: the sooner they look."""
+        self._strike()
+
+    def _strike(self) -> None:
+        self._rings += 1
+        self._bell.set()
+
+    async def rung(self, seconds: float) -> None:
+        """Wait until it rings, no longer than so many seconds; what rang since the last waiting counts. For one waiter."""
+        if self._heard == self._rings:
+            self._bell = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._bell.wait(), seconds)
+            except TimeoutError:
+                return
+        self._heard = self._rings
+
+    async def aclose(self) -> None:
+        """Write what is waiting, within a bound, and let go of connections."""
+        return None
+
+
+_backends = BackendHandler("EVENT_LOGS", EventLogs)
+
+
+def event_logs() -> EventLogs:
+    return _backends["default"]

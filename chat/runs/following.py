@@ -1,0 +1,96 @@
+"""Following a turn: in the log of this process, in that of the process that runs it, or from the turn's rows.
+
+Whoever follows takes part in nothing: a reader that goes away ends its following, never the turn.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable
+from weakref import WeakValueDictionary
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from agents.bridges import in_database
+from chat.protocol import Done
+from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
+from chat.runs.replay import read_turn
+from chat.runs.stale import ainterrupt_stale_turns
+from chat.thread.turns import running_turns
+
+logger = logging.getLogger(__name__)
+
+
+class Following:
+    """What this process follows. `logs` are those in which the turns that it runs itself are written."""
+
+    def __init__(self, logs: Callable[[], EventLogs]) -> None:
+        self._logs = logs
+        self._elsewhere: WeakValueDictionary[uuid.UUID, TurnLog] = WeakValueDictionary()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def follow(self, turn_id: uuid.UUID, after: int) -> AsyncIterator[NumberedEvent]:
+        """The events of a turn after the given id: live, from memory, or from the database.
+
+        Live ones go on from the id, here and in other processes. What is told from the database begins anew, with `meta`.
+        """
+        log = self._logs().held(turn_id)
+        if log is None or _may_have_gone_on(log):
+            log, after = await self._found(turn_id, after)
+        async for numbered in log.follow(after):
+            yield numbered
+        while log.is_lost or not log.is_complete:
+            # The process that ran it died or lost it, or what it told cannot be seen from here.
+            if log.is_lost:
+                await asyncio.sleep(settings.TURN_POLL_SECONDS)
+            log, after = await self._found(turn_id, 0)
+            async for numbered in log.follow(after):
+                yield numbered
+
+    async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
+        """The log of a turn as it stands now, and the id to go on from in it."""
+        stored = await in_database(read_turn, turn_id)
+        if stored.is_stale and await ainterrupt_stale_turns(stored.conversation_id):
+            stored = await in_database(read_turn, turn_id)
+        logs = self._logs()
+        held = logs.held(turn_id)
+        if held is not None and held.run == stored.run and not held.is_lost:
+            return held, after
+        if stored.log is None:
+            return self._running_elsewhere(turn_id, stored.run), after
+        if after and (ended := await logs.ended(turn_id, run=stored.run)) is not None:
+            return ended, after
+        return stored.log, 0
+
+    def _running_elsewhere(self, turn_id: uuid.UUID, run: int) -> TurnLog:
+        log = self._elsewhere.get(turn_id)
+        if log is None or log.is_lost or log.run != run:
+            log = self._elsewhere[turn_id] = self._logs().elsewhere(turn_id, run=run)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(), name="turn-watch")
+        return log
+
+    async def _watch(self) -> None:
+        """Whether the turns that are followed here and run elsewhere still run, all in one query."""
+        missed: set[uuid.UUID] = set()
+        while followed := {i: log for i, log in self._elsewhere.items() if not log.is_complete}:
+            try:
+                running = await in_database(running_turns, list(followed))
+            except DatabaseError:
+                logger.exception("%d turns of other processes are not seen.", len(followed))
+            else:
+                over = {i for i, log in followed.items() if running.get(i) != log.run}
+                # Its last event comes right after its rows: what is missing at the second look is not coming.
+                for turn_id in over & missed:
+                    followed[turn_id].lose()
+                    self._elsewhere.pop(turn_id, None)
+                missed = over
+            del followed
+            await asyncio.sleep(settings.TURN_POLL_SECONDS)
+
+
+def _may_have_gone_on(log: TurnLog) -> bool:
+    """A run that ended without an answer may have been followed by another one, elsewhere."""
+    last = log.events[-1] if log.events else None
+    return log.is_complete and not (isinstance(last, Done) and last.status == "done")

@@ -1,0 +1,358 @@
+"""Turns: claimed, leased, stopped, interrupted, reopened, ended. Synchronous; each verb is one short transaction.
+
+A question is stored when its turn is claimed, before anything is looked up, so nothing typed is lost; the answer is
+stored once, at the end. `claim_turn` is idempotent on the client's message id. Every write to a thread makes its
+conversation's next version, and takes that row first.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError
+from django.db.models import F
+from django.utils import timezone
+
+from agents.transactions import short_write
+from chat.exceptions import (
+    ConversationNotFoundError,
+    TurnNotLastError,
+    TurnRunningError,
+    TurnTakenOverError,
+)
+from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
+from chat.protocol import Meta
+from chat.thread import statements
+from chat.thread.batches import apply_abandoned_rounds
+from chat.thread.branches import parent_beside
+
+#: A title is the first characters of the first question (seed 004, section 5).
+TITLE_CHARACTERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedTurn:
+    """A turn and its question. `is_new`: it is the caller's to run; where not, somebody has run it, or does: follow it.
+
+    `is_first`: nothing was written to the conversation before, and nobody has named it.
+    """
+
+    turn_id: uuid.UUID
+    conversation_id: uuid.UUID
+    client_message_id: str
+    question: str
+    title: str
+    is_new: bool
+    is_first: bool = False
+    run: int = 0
+
+    @classmethod
+    def of(cls, turn: Turn, question: str, *, is_new: bool) -> "ClaimedTurn":
+        return cls(
+            turn_id=turn.pk,
+            conversation_id=turn.conversation_id,
+            client_message_id=turn.client_message_id,
+            question=question,
+            title=turn.conversation.title,
+            is_new=is_new,
+            run=turn.run,
+        )
+
+    def first_event(self) -> Meta:
+        return Meta(
+            turn_id=self.turn_id,
+            conversation_id=self.conversation_id,
+            client_message_id=self.client_message_id,
+            title=self.title,
+            question=self.question,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTurn:
+    """A run whose process died: its lease ran out. `text` and `sources` are what its readers had been told."""
+
+    turn_id: uuid.UUID
+    conversation_id: uuid.UUID
+    run: int
+    text: str = ""
+    sources: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run of a turn ends: its answer, the columns of its row, and whether it leaves a planned round behind."""
+
+    turn_id: uuid.UUID
+    conversation_id: uuid.UUID
+    run: int
+    status: TurnStatus
+    text: str
+    sources: Sequence[dict[str, Any]]
+    #: `statements.ENDING`, but for the status and the time.
+    columns: Mapping[str, object]
+    has_open_round: bool = False
+
+
+def claim_turn(
+    *,
+    conversation_id: uuid.UUID,
+    client_message_id: str,
+    question: str,
+    lease_seconds: float | None = None,
+    replaces: uuid.UUID | None = None,
+) -> ClaimedTurn:
+    """Store the question under a turn of its own; raises `TurnRunningError` while another one runs, or seems to.
+
+    It continues the current branch, or is another version of the turn that it `replaces`: an edited question, or the
+    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is
+    `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
+    """
+    lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
+    for _try in range(2):
+        try:
+            with short_write():
+                return _claim(conversation_id, client_message_id, question, lease, replaces)
+        except IntegrityError:
+            turns = Turn.objects.filter(conversation=conversation_id).select_related("conversation")
+            own = turns.filter(client_message_id=client_message_id).first()
+            if own is not None:
+                return ClaimedTurn.of(own, question, is_new=False)
+            if not _drop_paused_turn(conversation_id):
+                break
+    raise TurnRunningError(f"Conversation {conversation_id} has a running turn.")
+
+
+def _claim(
+    conversation_id: uuid.UUID,
+    client_message_id: str,
+    question: str,
+    lease: timedelta,
+    replaces: uuid.UUID | None,
+) -> ClaimedTurn:
+    found = statements.HEAD.rows(conversation_id=conversation_id)
+    if not found:
+        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
+    ((named, version, leaf),) = found
+    parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
+    now = timezone.now()
+    turn = Turn.objects.create(
+        conversation_id=conversation_id,
+        parent_id=parent,
+        client_message_id=client_message_id,
+        lease_expires_at=now + lease,
+    )
+    is_first, title = not named and version == 0, named or default_title(question)
+    if leaf is None and replaces is None:
+        written = statements.NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
+    else:
+        written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
+            title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
+        )
+    if not written:
+        raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
+    Message.objects.create(
+        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
+    )
+    return ClaimedTurn(
+        turn_id=turn.pk,
+        conversation_id=conversation_id,
+        client_message_id=client_message_id,
+        question=question,
+        title=title,
+        is_new=True,
+        is_first=is_first,
+    )
+
+
+def _drop_paused_turn(conversation_id: uuid.UUID) -> bool:
+    """Asking something else is an answer to a tool that waits for approval: no."""
+    paused = Turn.objects.filter(conversation=conversation_id, status=TurnStatus.AWAITING_APPROVAL)
+    if not paused.update(status=TurnStatus.INTERRUPTED, finished_at=timezone.now()):
+        return False
+    apply_abandoned_rounds(conversation_id)
+    return True
+
+
+def default_title(question: str) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1].rstrip()}…"
+
+
+def is_unnamed(conversation_id: uuid.UUID, question: str) -> bool:
+    """Whether a conversation that is kept has no name yet but the start of this question."""
+    return Conversation.objects.filter(
+        pk=conversation_id, is_temporary=False, title=default_title(question)
+    ).exists()
+
+
+def rename_conversation(
+    *, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str
+) -> None:
+    """Give a conversation the title that a model call wrote, unless a person has named it meanwhile."""
+    named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
+    named.update(title=title)
+    Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
+
+
+def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
+    """Extend the leases of the turns that this process runs."""
+    expires = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
+    running = Turn.objects.filter(pk__in=turn_ids, status=TurnStatus.RUNNING)
+    running.update(lease_expires_at=expires)
+
+
+def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that a living process runs, with the run that it is."""
+    running = Turn.objects.filter(
+        pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
+    )
+    return dict(running.values_list("pk", "run"))
+
+
+def wanted_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Those of these turns that their owner has neither stopped nor deleted, with the run that they are at."""
+    wanted = Turn.objects.filter(pk__in=turn_ids, stop_requested_at=None)
+    return dict(wanted.values_list("pk", "run"))
+
+
+def request_stop(conversation_id: uuid.UUID) -> bool:
+    """Ask whichever process runs the conversation's turn to stop it; `False` where none runs."""
+    running = Turn.objects.filter(
+        conversation=conversation_id,
+        status=TurnStatus.RUNNING,
+        lease_expires_at__gte=timezone.now(),
+    )
+    with short_write():
+        return bool(running.update(stop_requested_at=timezone.now()))
+
+
+def stale_turns(conversation_id: uuid.UUID | None = None) -> list[StaleTurn]:
+    """The turns of dead processes, everywhere or in one conversation; `interrupt_turns` ends them."""
+    stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=timezone.now())
+    if conversation_id is not None:
+        stale = stale.filter(conversation=conversation_id)
+    return [StaleTurn(*found) for found in stale.values_list("pk", "conversation", "run")]
+
+
+def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
+    """Mark stale turns as interrupted, each with the text that is left of it; returns how many still were stale.
+
+    What their tools had found out is brought into the thread, before anything else is said there.
+    """
+    return sum(_interrupt(turn) for turn in stale)
+
+
+def _interrupt(turn: StaleTurn) -> bool:
+    """Interrupt one turn, unless its process came back meanwhile."""
+    now = timezone.now()
+    stale = Turn.objects.filter(
+        pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
+    )
+    with short_write():
+        if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
+            return False
+        if turn.text:
+            conversation = Conversation.objects.filter(pk=turn.conversation_id)
+            conversation.update(version=F("version") + 1)
+            Message.objects.create(
+                conversation_id=turn.conversation_id,
+                turn_id=turn.turn_id,
+                role=Role.ASSISTANT,
+                content=turn.text,
+                sources=list(turn.sources),
+            )
+    apply_abandoned_rounds(turn.conversation_id)
+    return True
+
+
+def reopen_turn(turn_id: uuid.UUID) -> bool:
+    """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
+
+    Its partial answer goes: there is one answer to a question. What its tools found out stays, and none runs twice.
+    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    """
+    turn = Turn.objects.get(pk=turn_id)
+    ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
+    try:
+        with short_write():
+            reopened = ended.update(
+                status=TurnStatus.RUNNING,
+                run=F("run") + 1,
+                lease_expires_at=timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS),
+                stop_requested_at=None,
+                finished_at=None,
+                error_code="",
+            )
+            if not reopened:
+                return False
+            if not _is_last(turn):
+                raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
+            _drop_answer(turn.conversation_id, turn_id)
+    except IntegrityError as error:
+        raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
+    return True
+
+
+def _is_last(turn: Turn) -> bool:
+    """Whether nothing was asked after it, on the branch that is shown; another one is not shown meanwhile."""
+    held = Conversation.objects.select_for_update().values_list("leaf", flat=True)
+    leaf = held.get(pk=turn.conversation_id)
+    if leaf is not None:
+        return leaf == turn.pk
+    later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
+    return not later.exists()
+
+
+def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """There is one answer to a question: the text that was kept of an interrupted run makes room for it.
+
+    What its reader said of it was not said of the new one.
+    """
+    Feedback.objects.filter(turn=turn_id).delete()
+    messages = Message.objects.for_conversation(conversation_id).exchanges()
+    messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
+
+
+def save_exchange(ending: Ending) -> int | None:
+    """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
+
+    A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
+    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
+    again.
+    """
+    is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
+    conversation_id, turn_id = ending.conversation_id, ending.turn_id
+    run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": ending.run}
+    columns = {
+        **ending.columns,
+        "status": ending.status,
+        "finished_at": None if is_pause else timezone.now(),
+    }
+    with short_write():
+        if not statements.END_TURN.run(**run, **columns):
+            if not statements.END_LATE_TURN.run(**run, **columns):
+                raise _not_ours(turn_id)
+            _drop_answer(conversation_id, turn_id)
+        if ending.has_open_round and not is_pause:
+            apply_abandoned_rounds(conversation_id)
+        statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
+        if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):
+            return None
+        message = Message.objects.create(
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+            role=Role.ASSISTANT,
+            content=ending.text,
+            sources=list(ending.sources),
+        )
+        return message.pk
+
+
+def _not_ours(turn_id: uuid.UUID) -> ConversationNotFoundError:
+    if Turn.objects.filter(pk=turn_id).exists():
+        return TurnTakenOverError(f"Turn {turn_id} was run again.")
+    return ConversationNotFoundError(f"Turn {turn_id} is gone.")

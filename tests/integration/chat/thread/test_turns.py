@@ -1,0 +1,119 @@
+"""Turns: claimed once, freed where their process died, saved once."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import TestCase, TransactionTestCase
+from django.utils import timezone
+
+from chat.exceptions import ConversationNotFoundError, TurnRunningError
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.thread.turns import (
+    claim_turn,
+    default_title,
+    interrupt_turns,
+    save_exchange,
+    stale_turns,
+)
+from tests.factories import make_conversation, make_ending, make_turn
+
+
+class ClaimTests(TestCase):
+    def test_question_is_stored_when_its_turn_is_claimed(self) -> None:
+        conversation = make_conversation()
+        claimed = claim_turn(
+            conversation_id=conversation.pk, client_message_id="a", question="Où est la mairie ?"
+        )
+        message = Message.objects.for_conversation(conversation.pk).get()
+        assert (message.role, message.content, message.turn_id) == (
+            Role.USER,
+            "Où est la mairie ?",
+            claimed.turn_id,
+        )
+
+    def test_same_client_message_gives_the_same_turn(self) -> None:
+        conversation = make_conversation()
+        first, again = (
+            claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
+            for _ in range(2)
+        )
+        assert (again.turn_id, again.is_new) == (first.turn_id, False)
+        assert Message.objects.count() == 1
+
+    def test_second_question_while_one_runs_is_refused(self) -> None:
+        conversation = make_conversation()
+        claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
+        with pytest.raises(TurnRunningError):
+            claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
+
+    def test_turn_of_a_dead_process_is_interrupted_and_frees_the_conversation(self) -> None:
+        conversation = make_conversation()
+        dead = make_turn(
+            conversation,
+            status=TurnStatus.RUNNING,
+            lease_expires_at=timezone.now() - timedelta(seconds=1),
+        )
+        with pytest.raises(TurnRunningError):
+            claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
+        assert interrupt_turns(stale_turns(conversation.pk)) == 1
+        claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
+        dead.refresh_from_db()
+        assert dead.status == TurnStatus.INTERRUPTED
+
+    def test_title_is_the_start_of_the_first_question(self) -> None:
+        conversation = make_conversation()
+        claim_turn(conversation_id=conversation.pk, client_message_id="a", question="mot " * 30)
+        conversation.refresh_from_db()
+        assert len(conversation.title) == 50
+        assert conversation.title.endswith("…")
+        assert default_title("Où est\nla mairie ?") == "Où est la mairie ?"
+
+    def test_conversation_whose_title_was_emptied_keeps_its_history(self) -> None:
+        conversation = make_conversation()
+        first = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
+        Turn.objects.update(status=TurnStatus.DONE)
+        Conversation.objects.update(title="")
+        later = claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
+        assert (first.is_first, later.is_first) == (True, False)
+
+    def test_exchange_is_saved_once(self) -> None:
+        conversation = make_conversation()
+        claimed = claim_turn(
+            conversation_id=conversation.pk, client_message_id="a", question="Où ?"
+        )
+
+        def save() -> int | None:
+            return save_exchange(make_ending(claimed, "Ici."))
+
+        assert save() is not None
+        with pytest.raises(ConversationNotFoundError):
+            save()
+        assert Message.objects.filter(role=Role.ASSISTANT).count() == 1
+
+
+class ConcurrentClaimTests(TransactionTestCase):
+    def test_of_many_sends_at_once_one_turn_runs(self) -> None:
+        conversation = make_conversation()
+        outcomes: list[str] = []
+
+        def send(name: str) -> None:
+            try:
+                claimed = claim_turn(
+                    conversation_id=conversation.pk, client_message_id=name, question="Où ?"
+                )
+                outcomes.append("new" if claimed.is_new else "same")
+            except TurnRunningError:
+                outcomes.append("refused")
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=send, args=(name,)) for name in "aabbcc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert outcomes.count("new") == 1
+        assert Turn.objects.count() == 1
+        assert Message.objects.count() == 1
