@@ -4,7 +4,7 @@ Every setting has the value it would inherit beside it. The index belongs to `kn
 import: buttons and actions lead to that app's confirmation pages, by their address.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -17,7 +17,15 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from agents.admin_base import StaffAdmin, admin_url, badge, change_link, count_link, link
+from agents.admin_base import (
+    StaffAdmin,
+    StaffInline,
+    admin_url,
+    badge,
+    change_link,
+    count_link,
+    link,
+)
 from agents.forms import (
     METHOD_FIELD,
     OVERLAY_PREFIX,
@@ -27,12 +35,6 @@ from agents.forms import (
 )
 from agents.inheritance import unmeasured_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-
-if TYPE_CHECKING:
-    # The theme ships no types; to the checker its inline is the one it extends.
-    TabularInline = admin.TabularInline[Any, Any]
-else:
-    from unfold.admin import TabularInline
 
 #: How the settings are grouped on every page. A setting that is in no group lands in the last one.
 SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -267,7 +269,7 @@ def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
     )
 
 
-class SpecialistInline(TabularInline):
+class SpecialistInline(StaffInline):
     model = Specialist
     fields = ("position", "agent")
     autocomplete_fields = ("agent",)
