@@ -21,16 +21,20 @@ from django.urls import reverse
 from django.utils import formats
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-    # The theme ships no types; to the checker its admin is the one it extends.
+    # The theme ships no types; to the checker its classes are those they extend.
     StaffAdmin = ModelAdmin[Any]
+    StaffInline = admin.TabularInline[Any, Any]
 else:
     from unfold.admin import ModelAdmin as StaffAdmin
+    from unfold.admin import TabularInline
+
+    StaffInline = TabularInline
 
 Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 
@@ -156,6 +160,11 @@ def progress_bar(percent: int, text: str) -> SafeString:
 def badge(text: Any, tone: Tone = "neutral") -> SafeString:
     """A short state; the tone only repeats what the text says."""
     return format_html('<span class="rp-badge rp-badge--{}">{}</span>', tone, text)
+
+
+def clipped(text: str, characters: int = 140) -> SafeString:
+    """The beginning of a text, on one line of a list."""
+    return format_html('<span class="rp-clip">{}</span>', Truncator(text).chars(characters))
 
 
 def stacked(first: Any, second: Any) -> SafeString:

@@ -4,8 +4,7 @@
 sets it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from django.db.models import Exists, OuterRef
@@ -87,15 +86,12 @@ class Specialised:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedSetting:
-    """One knob as staff see it. `inherited` is what would apply if the level looked at set nothing itself."""
+class InheritedSetting:
+    """What applies where a level sets nothing itself, and which level above it says so."""
 
     name: str
-    label: str
     value: Any
     level: Level
-    inherited: Any
-    inherited_level: Level
 
 
 def effective_config(deployment: Deployment) -> EffectiveConfig:
@@ -170,27 +166,13 @@ def default_guard_rail_message() -> str:
     return _("Requête trop éloignée de la recherche fondamentale.")
 
 
-def explain_settings(
-    *, agent: Agent, deployment: Deployment | None = None
-) -> list[ExplainedSetting]:
-    """Every knob with its value, the level that sets it, and what this level would inherit."""
-    return list(_explained(agent, deployment))
-
-
-def _explained(agent: Agent, deployment: Deployment | None) -> Iterator[ExplainedSetting]:
+def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
+    """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
     site = RuntimeSettings.load()
-    for name, field in RuntimeSettings.knobs().items():
-        value, level = _resolve(name, site=site, agent=agent, deployment=deployment)
-        above = None if deployment is None else agent
-        inherited, inherited_level = _resolve(name, site=site, agent=above, deployment=None)
-        yield ExplainedSetting(
-            name=name,
-            label=str(field.verbose_name),
-            value=value,
-            level=level,
-            inherited=inherited,
-            inherited_level=inherited_level,
-        )
+    return [
+        InheritedSetting(name, *_resolve(name, site=site, agent=agent, deployment=None))
+        for name in RuntimeSettings.knobs()
+    ]
 
 
 def _resolve(
@@ -203,16 +185,3 @@ def _resolve(
         return own, "agent"
     value = getattr(site, name)
     return value, "profile" if value is None else "site"
-
-
-def knob_names() -> set[str]:
-    """The knobs that a configuration must have: a field on each side, or a test fails."""
-    identifiers = {
-        "deployment_id",
-        "deployment_slug",
-        "agent_id",
-        "agent_slug",
-        "indexing_method",
-        "agents",
-    }
-    return {field.name for field in fields(EffectiveConfig)} - identifiers

@@ -16,7 +16,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.effective import ExplainedSetting, Level, default_guard_rail_message
+from agents.effective import InheritedSetting, Level, default_guard_rail_message
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 
 
@@ -65,9 +65,13 @@ def unmeasured_model() -> str:
     return profile.model
 
 
-def inherited_text(setting: ExplainedSetting, profile: ModelProfile | None) -> str:
+def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> str:
     """« Hérité : 0,72 (profil du modèle) »."""
-    return _("Hérité : %(value)s") % {"value": _inherited_value(setting, profile)}
+    if setting.value is None and setting.level == "profile":
+        value = _profile_text(setting.name, profile)
+    else:
+        value = _with_level(value_text(setting.name, setting.value), setting.level)
+    return _("Hérité : %(value)s") % {"value": value}
 
 
 def inherited_method_text(agent: Agent) -> str:
@@ -99,12 +103,6 @@ def _empty_text(name: str) -> str:
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")
-
-
-def _inherited_value(setting: ExplainedSetting, profile: ModelProfile | None) -> str:
-    if setting.inherited is None and setting.inherited_level == "profile":
-        return _profile_text(setting.name, profile)
-    return _with_level(value_text(setting.name, setting.inherited), setting.inherited_level)
 
 
 def _profile_text(name: str, profile: ModelProfile | None) -> str:

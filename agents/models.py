@@ -73,77 +73,6 @@ class ToolMode(models.TextChoices):
 class RuntimeSettings(models.Model):
     """Site-wide defaults: one row. A threshold left empty comes from the embedding model's measured profile."""
 
-    system_prompt = models.TextField(
-        _("consigne du modèle"),
-        blank=True,
-        default="",
-        max_length=20_000,
-        help_text=_(
-            "Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."
-        ),
-    )
-    llm_model = models.CharField(
-        _("modèle de langage"),
-        max_length=200,
-        blank=True,
-        default="",
-        help_text=_("Vide : le modèle de la variable d’environnement LLM_MODEL."),
-    )
-    temperature = models.FloatField(
-        _("température"),
-        default=0.2,
-        validators=[MinValueValidator(0.0), MaxValueValidator(2.0)],
-        help_text=_("De 0 (constant) à 2 (libre)."),
-    )
-    max_answer_tokens = _count(
-        _("longueur maximale d’une réponse"),
-        _("En tokens, pour une réponse du modèle de langage."),
-        default=1024,
-        least=16,
-        most=32_000,
-    )
-    context_exchanges = _count(
-        _("échanges de contexte"),
-        _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
-        default=3,
-        least=0,
-        most=50,
-    )
-    summarise_exchanges = models.BooleanField(
-        _("résumé des échanges"),
-        default=False,
-        help_text=_(
-            "Donner au modèle de langage un résumé des échanges de contexte au lieu de leur texte. Il l’écrit après "
-            "chaque réponse, quand les échanges sont longs : un appel de plus."
-        ),
-    )
-    rewrite_follow_ups = models.BooleanField(
-        _("reformulation des suites"),
-        default=True,
-        help_text=_(
-            "Faire reformuler par le modèle de langage une question qui s’appuie sur l’échange précédent, avant toute "
-            "recherche. Sinon, elle est cherchée avec la question précédente, sans réponse enregistrée."
-        ),
-    )
-    match_count = _count(
-        _("passages recherchés"),
-        _("Nombre de passages donnés au modèle de langage."),
-        default=6,
-        least=1,
-        most=50,
-    )
-    match_threshold = _ratio(
-        _("similarité minimale d’un passage"),
-        _("Un passage en dessous n’est pas retenu. −1 : aucun minimum."),
-        default=-1.0,
-    )
-    extractive_passages = _count(
-        _("passages cités sans modèle"),
-        _("Nombre de passages cités quand aucun modèle de langage n’est configuré."),
-        default=3,
-        least=1,
-        most=10,
-    )
     direct_answers = models.BooleanField(
         _("réponses directes"),
         default=True,
@@ -174,6 +103,40 @@ class RuntimeSettings(models.Model):
             "une même réponse convient aux deux. Jamais contre un nombre, une date, un nom ou une négation."
         ),
     )
+    memory = models.BooleanField(
+        _("réponses en mémoire"),
+        default=True,
+        help_text=_(
+            "Redonner une réponse déjà validée à la même question, sans modèle de langage."
+        ),
+    )
+    memory_threshold = _ratio(
+        _("seuil de la mémoire"),
+        _(
+            "Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."
+        ),
+        null=True,
+        blank=True,
+    )
+    memory_max_age_days = _count(
+        _("âge maximal en mémoire"),
+        _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),
+        default=180,
+        least=1,
+        most=36_500,
+    )
+    memory_auto_prune = models.BooleanField(
+        _("purge automatique de la mémoire"),
+        default=True,
+        help_text=_("Supprimer les réponses trop anciennes quand une question les rencontre."),
+    )
+    memory_learning = models.CharField(
+        _("apprentissage"),
+        max_length=20,
+        choices=MemoryLearning.choices,
+        default=MemoryLearning.REVIEW,
+        help_text=_("Ce que deviennent les réponses rédigées par le modèle de langage."),
+    )
     clarification = models.BooleanField(
         _("demander une précision"),
         default=True,
@@ -203,6 +166,22 @@ class RuntimeSettings(models.Model):
         null=True,
         blank=True,
     )
+    page_refresh_hours = _count(
+        _("relecture des pages du web"),
+        _(
+            "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
+        ),
+        default=24,
+        least=0,
+        most=8_760,
+    )
+    gone_page_checks = _count(
+        _("relectures avant de désactiver une page disparue"),
+        _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
+        default=3,
+        least=0,
+        most=100,
+    )
     guard_rail_threshold = _ratio(
         _("seuil du garde-fou"),
         _(
@@ -218,21 +197,6 @@ class RuntimeSettings(models.Model):
         default="",
         max_length=2_000,
         help_text=_("Vide : « Requête trop éloignée de la recherche fondamentale. »"),
-    )
-    memory = models.BooleanField(
-        _("réponses en mémoire"),
-        default=True,
-        help_text=_(
-            "Redonner une réponse déjà validée à la même question, sans modèle de langage."
-        ),
-    )
-    memory_threshold = _ratio(
-        _("seuil de la mémoire"),
-        _(
-            "Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."
-        ),
-        null=True,
-        blank=True,
     )
     record_unanswered = models.BooleanField(
         _("garder les questions sans réponse"),
@@ -250,54 +214,73 @@ class RuntimeSettings(models.Model):
         null=True,
         blank=True,
     )
-    memory_max_age_days = _count(
-        _("âge maximal en mémoire"),
-        _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),
-        default=180,
+    match_count = _count(
+        _("passages recherchés"),
+        _("Nombre de passages donnés au modèle de langage."),
+        default=6,
         least=1,
-        most=36_500,
+        most=50,
     )
-    memory_auto_prune = models.BooleanField(
-        _("purge automatique de la mémoire"),
-        default=True,
-        help_text=_("Supprimer les réponses trop anciennes quand une question les rencontre."),
+    match_threshold = _ratio(
+        _("similarité minimale d’un passage"),
+        _("Un passage en dessous n’est pas retenu. −1 : aucun minimum."),
+        default=-1.0,
     )
-    memory_learning = models.CharField(
-        _("apprentissage"),
-        max_length=20,
-        choices=MemoryLearning.choices,
-        default=MemoryLearning.REVIEW,
-        help_text=_("Ce que deviennent les réponses rédigées par le modèle de langage."),
+    extractive_passages = _count(
+        _("passages cités sans modèle"),
+        _("Nombre de passages cités quand aucun modèle de langage n’est configuré."),
+        default=3,
+        least=1,
+        most=10,
     )
-    generate_questions = models.BooleanField(
-        _("questions écrites par le modèle"),
-        default=True,
-        help_text=_(
-            "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
-        ),
-    )
-    page_refresh_hours = _count(
-        _("relecture des pages du web"),
-        _(
-            "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
-        ),
-        default=24,
-        least=0,
-        most=8_760,
-    )
-    gone_page_checks = _count(
-        _("relectures avant de désactiver une page disparue"),
-        _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
+    context_exchanges = _count(
+        _("échanges de contexte"),
+        _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
         default=3,
         least=0,
-        most=100,
+        most=50,
     )
-    generate_titles = models.BooleanField(
-        _("titres par le modèle"),
+    summarise_exchanges = models.BooleanField(
+        _("résumé des échanges"),
         default=False,
-        help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
+        help_text=_(
+            "Donner au modèle de langage un résumé des échanges de contexte au lieu de leur texte. Il l’écrit après "
+            "chaque réponse, quand les échanges sont longs : un appel de plus."
+        ),
     )
-
+    rewrite_follow_ups = models.BooleanField(
+        _("reformulation des suites"),
+        default=True,
+        help_text=_(
+            "Faire reformuler par le modèle de langage une question qui s’appuie sur l’échange précédent, avant toute "
+            "recherche. Sinon, elle est cherchée avec la question précédente, sans réponse enregistrée."
+        ),
+    )
+    tools_enabled = models.BooleanField(
+        _("outils"),
+        default=True,
+        help_text=_("Proposer des outils au modèle de langage."),
+    )
+    tool_mode = models.CharField(
+        _("choix des outils"),
+        max_length=20,
+        choices=ToolMode.choices,
+        default=ToolMode.DIRECT,
+        help_text=_("Direct jusqu’à 15 outils environ, local au-delà, externe avec Qdrant."),
+    )
+    tool_top_k = _count(
+        _("outils proposés"),
+        _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
+        default=5,
+        least=1,
+        most=50,
+    )
+    tool_threshold = _ratio(
+        _("seuil de choix d’un outil"),
+        _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
+        null=True,
+        blank=True,
+    )
     max_rounds = _count(
         _("relances après outils"),
         _("Rappels du modèle après des outils, au plus, pour une question."),
@@ -333,30 +316,46 @@ class RuntimeSettings(models.Model):
         least=2,
         most=1_000,
     )
-    tools_enabled = models.BooleanField(
-        _("outils"),
-        default=True,
-        help_text=_("Proposer des outils au modèle de langage."),
-    )
-    tool_mode = models.CharField(
-        _("choix des outils"),
-        max_length=20,
-        choices=ToolMode.choices,
-        default=ToolMode.DIRECT,
-        help_text=_("Direct jusqu’à 15 outils environ, local au-delà, externe avec Qdrant."),
-    )
-    tool_top_k = _count(
-        _("outils proposés"),
-        _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
-        default=5,
-        least=1,
-        most=50,
-    )
-    tool_threshold = _ratio(
-        _("seuil de choix d’un outil"),
-        _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
-        null=True,
+    system_prompt = models.TextField(
+        _("consigne du modèle"),
         blank=True,
+        default="",
+        max_length=20_000,
+        help_text=_(
+            "Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."
+        ),
+    )
+    llm_model = models.CharField(
+        _("modèle de langage"),
+        max_length=200,
+        blank=True,
+        default="",
+        help_text=_("Vide : le modèle de la variable d’environnement LLM_MODEL."),
+    )
+    temperature = models.FloatField(
+        _("température"),
+        default=0.2,
+        validators=[MinValueValidator(0.0), MaxValueValidator(2.0)],
+        help_text=_("De 0 (constant) à 2 (libre)."),
+    )
+    max_answer_tokens = _count(
+        _("longueur maximale d’une réponse"),
+        _("En tokens, pour une réponse du modèle de langage."),
+        default=1024,
+        least=16,
+        most=32_000,
+    )
+    generate_questions = models.BooleanField(
+        _("questions écrites par le modèle"),
+        default=True,
+        help_text=_(
+            "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
+        ),
+    )
+    generate_titles = models.BooleanField(
+        _("titres par le modèle"),
+        default=False,
+        help_text=_("Sinon, le titre d’une conversation est le début de sa première question."),
     )
     api_source_lines = models.BooleanField(
         _("sources écrites dans les réponses de l’API"),

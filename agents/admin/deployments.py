@@ -4,7 +4,7 @@ Every setting has the value it would inherit beside it. The index belongs to `kn
 import: buttons and actions lead to that app's confirmation pages, by their address.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
@@ -20,89 +20,40 @@ from agents.admin.forms import (
     DeploymentForm,
     RuntimeSettingsForm,
 )
-from agents.admin_base import StaffAdmin, admin_url, badge, change_link, count_link, link
+from agents.admin_base import (
+    StaffAdmin,
+    StaffInline,
+    admin_url,
+    badge,
+    change_link,
+    count_link,
+    link,
+)
 from agents.inheritance import unmeasured_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 
-if TYPE_CHECKING:
-    # The theme ships no types; to the checker its inline is the one it extends.
-    TabularInline = admin.TabularInline[Any, Any]
-else:
-    from unfold.admin import TabularInline
-
-#: How the settings are grouped on every page. A setting that is in no group lands in the last one.
-SETTING_GROUPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (
-        _("Réponses directes"),
-        ("direct_answers", "direct_answer_threshold", "shadow_mode", "verify_answers"),
-    ),
-    (
-        _("Mémoire"),
-        (
-            "memory",
-            "memory_threshold",
-            "memory_max_age_days",
-            "memory_auto_prune",
-            "memory_learning",
-        ),
-    ),
-    (
-        _("Demande de précision"),
-        ("clarification", "clarification_band", "clarification_margin"),
-    ),
-    (_("Plusieurs agents"), ("dispatch_margin",)),
-    (_("Pages du web"), ("page_refresh_hours", "gone_page_checks")),
-    (_("Garde-fou"), ("guard_rail_threshold", "guard_rail_message")),
-    (_("Questions sans réponse"), ("record_unanswered", "unanswered_threshold")),
-    (
-        _("Recherche"),
-        (
-            "match_count",
-            "match_threshold",
-            "extractive_passages",
-            "context_exchanges",
-            "summarise_exchanges",
-            "rewrite_follow_ups",
-        ),
-    ),
-    (
-        _("Outils"),
-        (
-            "tools_enabled",
-            "tool_mode",
-            "tool_top_k",
-            "tool_threshold",
-            "max_rounds",
-            "max_tool_calls",
-            "saturation",
-            "context_messages",
-            "history_messages",
-        ),
-    ),
-    (
-        _("Modèle de langage"),
-        (
-            "system_prompt",
-            "llm_model",
-            "temperature",
-            "max_answer_tokens",
-            "generate_questions",
-            "generate_titles",
-            "api_source_lines",
-        ),
-    ),
-)
+#: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.
+SETTING_TABS = {
+    "direct_answers": _("Réponses directes"),
+    "memory": _("Mémoire"),
+    "clarification": _("Demande de précision"),
+    "dispatch_margin": _("Plusieurs agents"),
+    "page_refresh_hours": _("Pages du web"),
+    "guard_rail_threshold": _("Garde-fou"),
+    "record_unanswered": _("Questions sans réponse"),
+    "match_count": _("Recherche"),
+    "tools_enabled": _("Outils"),
+    "system_prompt": _("Modèle de langage"),
+}
 
 
 def setting_fieldsets(prefix: str = "") -> list[Any]:
-    """The groups as tabs; complete by construction, so that a new setting is never without a field."""
-    grouped = {name for _title, names in SETTING_GROUPS for name in names}
-    rest = tuple(name for name in RuntimeSettings.knobs() if name not in grouped)
-    groups = [*SETTING_GROUPS[:-1], (SETTING_GROUPS[-1][0], SETTING_GROUPS[-1][1] + rest)]
-    return [
-        (title, {"classes": ("tab",), "fields": tuple(prefix + name for name in names)})
-        for title, names in groups
-    ]
+    tabs: list[Any] = []
+    for name in RuntimeSettings.knobs():
+        if name in SETTING_TABS:
+            tabs.append((SETTING_TABS[name], {"classes": ("tab",), "fields": []}))
+        tabs[-1][1]["fields"].append(prefix + name)
+    return tabs
 
 
 class SettingsAdmin(StaffAdmin):
@@ -160,7 +111,7 @@ class AgentAdmin(SettingsAdmin):
         agent = kwargs.get("obj")
         if agent is not None:
             context["index_panel"] = {
-                "counts": _index_counts(agent),
+                "counts": _counts(agent).values(),
                 "may_index": self.has_index_permission(request),
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
@@ -183,19 +134,19 @@ class AgentAdmin(SettingsAdmin):
 
     @admin.display(description=_("documents"), ordering="document_count")
     def documents(self, agent: Any) -> str:
-        return count_link(agent.document_count, _documents_url(agent))
+        return _count_link(agent, "documents")
 
     @admin.display(description=_("passages"), ordering="chunk_count")
     def passages(self, agent: Any) -> str:
-        return count_link(agent.chunk_count, _chunks_url(agent))
+        return _count_link(agent, "passages")
 
     @admin.display(description=_("en attente de questions"), ordering="waiting_count")
     def waiting(self, agent: Any) -> str:
-        return count_link(agent.waiting_count, _waiting_url(agent))
+        return _count_link(agent, "waiting")
 
     @admin.display(description=_("déploiements"), ordering="deployment_count")
     def deployed(self, agent: Any) -> str:
-        return count_link(agent.deployment_count, _deployments_url(agent))
+        return _count_link(agent, "deployed")
 
     @admin.action(description=_("Reconstruire l’index…"), permissions=["index"])
     def rebuild_index(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
@@ -218,32 +169,24 @@ def _index_page(page: str, agents: QuerySet[Agent]) -> HttpResponse:
     return HttpResponseRedirect(admin_url("knowledge.indexbuild", page, agent=keys))
 
 
-def _index_counts(agent: Any) -> list[tuple[Any, int, str]]:
-    """What the agent knows, each count with the list it counts."""
-    return [
-        (_("Documents"), agent.document_count, _documents_url(agent)),
-        (_("Passages"), agent.chunk_count, _chunks_url(agent)),
-        (_("Passages en attente de questions"), agent.waiting_count, _waiting_url(agent)),
-        (_("Déploiements"), agent.deployment_count, _deployments_url(agent)),
-    ]
+def _counts(agent: Any) -> dict[str, tuple[Any, int, str]]:
+    """What an agent has: title, count, and the address of the list that is counted."""
+    own, chunks = {"agent__id__exact": agent.pk}, {"document__agent__id__exact": agent.pk}
+    documents = admin_url("knowledge.document", "changelist", **own)
+    passages = admin_url("knowledge.chunk", "changelist", **chunks)
+    waiting = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
+    deployments = admin_url(Deployment, "changelist", **own)
+    return {
+        "documents": (_("Documents"), agent.document_count, documents),
+        "passages": (_("Passages"), agent.chunk_count, passages),
+        "waiting": (_("Passages en attente de questions"), agent.waiting_count, waiting),
+        "deployed": (_("Déploiements"), agent.deployment_count, deployments),
+    }
 
 
-def _documents_url(agent: Agent) -> str:
-    return admin_url("knowledge.document", "changelist", agent__id__exact=agent.pk)
-
-
-def _chunks_url(agent: Agent, **filters: str) -> str:
-    return admin_url(
-        "knowledge.chunk", "changelist", document__agent__id__exact=agent.pk, **filters
-    )
-
-
-def _waiting_url(agent: Agent) -> str:
-    return _chunks_url(agent, units_origin__exact="waiting")
-
-
-def _deployments_url(agent: Agent) -> str:
-    return admin_url(Deployment, "changelist", agent__id__exact=agent.pk)
+def _count_link(agent: Any, name: str) -> str:
+    _title, count, address = _counts(agent)[name]
+    return count_link(count, address)
 
 
 def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
@@ -263,7 +206,7 @@ def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
     )
 
 
-class SpecialistInline(TabularInline):
+class SpecialistInline(StaffInline):
     model = Specialist
     fields = ("position", "agent")
     autocomplete_fields = ("agent",)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.overrides import FORMFIELD_OVERRIDES
 from unfold.widgets import UnfoldAdminNullBooleanSelectWidget, UnfoldAdminSelectWidget
 
-from agents.effective import ExplainedSetting, explain_settings
+from agents.effective import InheritedSetting, inherited_settings
 from agents.inheritance import (
     ModelProfile,
     current_profile,
@@ -29,46 +29,37 @@ METHOD_FIELD = f"{OVERLAY_PREFIX}indexing_method"
 TEXT_ROWS = 3
 
 
-class AgentForm(forms.ModelForm[Agent]):
+class SettingsForm(forms.ModelForm[Any]):
+    """Most texts here are a few lines; the theme's ten would push the settings off the page."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            if isinstance(field.widget, forms.Textarea):
+                field.widget.attrs["rows"] = TEXT_ROWS
+
+
+class AgentForm(SettingsForm):
     """An agent; each setting left empty comes from the site."""
 
-    class Meta:
-        model = Agent
-        fields = "__all__"  # noqa: DJ007  # the admin's fieldsets name the fields
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _shorten_texts(self.fields)
-        _describe_all(self.fields, explain_settings(agent=self.instance))
+        _describe_all(self.fields, inherited_settings())
 
 
-class RuntimeSettingsForm(forms.ModelForm[RuntimeSettings]):
+class RuntimeSettingsForm(SettingsForm):
     """The site's values; an empty threshold comes from the embedding model's profile."""
 
-    class Meta:
-        model = RuntimeSettings
-        fields = "__all__"  # noqa: DJ007  # the admin's fieldsets name the fields
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _shorten_texts(self.fields)
         profile = current_profile()
         for name, knob in RuntimeSettings.knobs().items():
-            field = self.fields.get(name)
-            if field is None or not knob.null:
-                continue
-            empty = ExplainedSetting(
-                name=name,
-                label="",
-                value=None,
-                level="profile",
-                inherited=None,
-                inherited_level="profile",
-            )
-            _add_help(field, inherited_text(empty, profile))
+            if knob.null and name in self.fields:
+                empty = InheritedSetting(name, None, "profile")
+                _add_help(self.fields[name], inherited_text(empty, profile))
 
 
-class DeploymentForm(forms.ModelForm[Deployment]):
+class DeploymentForm(SettingsForm):
     """A deployment, and a field for each setting that its overlay may hold (added below the class)."""
 
     class Meta:
@@ -83,14 +74,8 @@ class DeploymentForm(forms.ModelForm[Deployment]):
         for key, value in overlay.items():
             if key not in self.kept:
                 self.initial.setdefault(OVERLAY_PREFIX + key, value)
-        _shorten_texts(self.fields)
         agent = self.instance.agent if self.instance.agent_id else None
-        self._describe(agent)
-
-    def _describe(self, agent: Agent | None) -> None:
-        known = Deployment(agent=agent or Agent(), config_overlay={})
-        settings = explain_settings(agent=known.agent, deployment=known)
-        _describe_all(self.fields, settings, prefix=OVERLAY_PREFIX)
+        _describe_all(self.fields, inherited_settings(agent), prefix=OVERLAY_PREFIX)
         method = self.fields.get(METHOD_FIELD)
         if method is not None and agent is not None:
             _add_help(method, inherited_method_text(agent))
@@ -148,15 +133,8 @@ def _overlay_field(knob: "models.Field[Any, Any]") -> forms.Field:
     return field
 
 
-def _shorten_texts(fields: dict[str, forms.Field]) -> None:
-    """Most texts here are a few lines; the theme's ten would push the settings off the page."""
-    for field in fields.values():
-        if isinstance(field.widget, forms.Textarea):
-            field.widget.attrs["rows"] = TEXT_ROWS
-
-
 def _describe_all(
-    fields: dict[str, forms.Field], settings: list[ExplainedSetting], *, prefix: str = ""
+    fields: dict[str, forms.Field], settings: list[InheritedSetting], *, prefix: str = ""
 ) -> None:
     profile = current_profile()
     for setting in settings:
@@ -166,11 +144,11 @@ def _describe_all(
 
 
 def _describe_field(
-    field: forms.Field, setting: ExplainedSetting, profile: ModelProfile | None
+    field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None
 ) -> None:
     text = inherited_text(setting, profile)
     if isinstance(field, forms.NullBooleanField):
-        inherited = value_text(setting.name, setting.inherited)
+        inherited = value_text(setting.name, setting.value)
         field.widget.choices = [
             ("unknown", _("Hériter (%(value)s)") % {"value": inherited}),
             ("true", _("Oui")),

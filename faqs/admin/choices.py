@@ -4,14 +4,22 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, link, long_text
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    clipped,
+    link,
+    long_text,
+)
 from agents.exceptions import ApplicationError
 from faqs.choices import accept_choice, dismiss_choices
 from faqs.models import ChoiceStatus, OptionChoice
@@ -98,13 +106,11 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("question posée"), ordering="question")
     def asked(self, choice: OptionChoice) -> SafeString:
-        text = Truncator(choice.question).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
+        return clipped(choice.question)
 
     @admin.display(description=_("question choisie"), ordering="option")
     def chosen(self, choice: OptionChoice) -> SafeString:
-        text = Truncator(choice.option).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
+        return clipped(choice.option)
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, choice: OptionChoice) -> SafeString:

@@ -4,24 +4,30 @@ Rows are written by the verbs of `faqs.learning`, so that their points follow. W
 be indexed, says so in the list with what to do.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import StaffAdmin, Tone, admin_url, badge, stacked
+from agents.admin_base import (
+    StaffAdmin,
+    Tone,
+    admin_page,
+    admin_url,
+    badge,
+    clipped,
+    require,
+    stacked,
+)
 from agents.exceptions import ApplicationError
 from agents.models import Agent
 from faqs.admin.forms import ImportFaqsForm, LearnedResponseForm
@@ -42,6 +48,8 @@ _INDEX_TONES: dict[str, Tone] = {
     IndexState.FAILED: "bad",
     IndexState.WITHDRAWN: "neutral",
 }
+
+_IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
 
 #: Refused rows that are named one by one; the others are counted.
 SHOWN_FAILURES = 20
@@ -152,7 +160,7 @@ class LearnedResponseAdmin(StaffAdmin):
         return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def has_import_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(["faqs.add_learnedresponse", "faqs.change_learnedresponse"])
+        return request.user.has_perms(_IMPORT_RIGHTS)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -232,7 +240,7 @@ class LearnedResponseAdmin(StaffAdmin):
 
     @admin.display(description=_("question"), ordering="question")
     def shown_question(self, row: Any) -> SafeString:
-        text = format_html('<span class="rp-clip">{}</span>', Truncator(row.question).chars(120))
+        text = clipped(row.question, 120)
         if not row.phrasing_count:
             return text
         count = ngettext(
@@ -284,8 +292,7 @@ def _index_hint(row: LearnedResponse) -> str:
 @require_http_methods(["GET", "POST"])
 def import_faqs(request: HttpRequest) -> HttpResponse:
     """Keep the rows of a file, say what became of them, and leave their indexing to a worker."""
-    if not request.user.has_perms(["faqs.add_learnedresponse", "faqs.change_learnedresponse"]):
-        raise PermissionDenied
+    require(request, *_IMPORT_RIGHTS)
     form = ImportFaqsForm(
         request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
     )
@@ -300,17 +307,14 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(
                 admin_url(LearnedResponse, "changelist", agent__id__exact=agent.pk)
             )
-    return TemplateResponse(
+    return admin_page(
         request,
         "admin/faqs/learnedresponse/import.html",
-        {
-            **admin.site.each_context(request),
-            "opts": LearnedResponse._meta,
-            "title": gettext("Importer des réponses validées"),
-            "form": form,
-            "has_agents": Agent.objects.exists(),
-            "media": form.media,
-        },
+        model=LearnedResponse,
+        title=gettext("Importer des réponses validées"),
+        form=form,
+        has_agents=Agent.objects.exists(),
+        media=form.media,
     )
 
 
@@ -318,17 +322,12 @@ def _tell(request: HttpRequest, report: ImportReport) -> None:
     messages.success(
         request,
         gettext("%(created)d ajoutées, %(updated)d mises à jour, %(unchanged)d inchangées.")
-        % {
-            "created": report.created,
-            "updated": report.updated,
-            "unchanged": report.unchanged,
-        },
+        % asdict(report),
     )
     for failure in report.failed[:SHOWN_FAILURES]:
         messages.error(
             request,
-            gettext("Ligne %(line)d : %(reason)s")
-            % {"line": failure["line"], "reason": failure["reason"]},
+            gettext("Ligne %(line)d : %(reason)s") % failure,
         )
     if (more := len(report.failed) - SHOWN_FAILURES) > 0:
         messages.error(request, gettext("Et %(count)d autres lignes refusées.") % {"count": more})

@@ -10,10 +10,9 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -26,11 +25,14 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from agents.admin_base import (
     StaffAdmin,
     Tone,
+    admin_page,
     admin_url,
     badge,
     change_link,
+    clipped,
     link,
     long_text,
+    require,
     stacked,
 )
 from agents.effective import effective_config
@@ -246,15 +248,12 @@ class CachedResponseAdmin(StaffAdmin):
         if "confirmed" in request.POST:
             self._promote(request, entries)
             return None
-        return TemplateResponse(
+        return admin_page(
             request,
             "admin/faqs/cachedresponse/promote.html",
-            {
-                **admin.site.each_context(request),
-                "opts": CachedResponse._meta,
-                "title": _("Promouvoir en FAQ"),
-                "entries": [(entry, without_citations(entry.answer)) for entry in entries],
-            },
+            model=CachedResponse,
+            title=_("Promouvoir en FAQ"),
+            entries=[(entry, without_citations(entry.answer)) for entry in entries],
         )
 
     def _promote(self, request: HttpRequest, entries: Sequence[CachedResponse]) -> None:
@@ -310,7 +309,7 @@ class CachedResponseAdmin(StaffAdmin):
 
     @admin.display(description=gettext_lazy("question"), ordering="question")
     def asked(self, entry: CachedResponse) -> SafeString:
-        return format_html('<span class="rp-clip">{}</span>', Truncator(entry.question).chars(140))
+        return clipped(entry.question)
 
     @admin.display(description=gettext_lazy("état"), ordering="status")
     def state(self, entry: Any) -> SafeString:
@@ -325,11 +324,7 @@ class CachedResponseAdmin(StaffAdmin):
             return stacked(shown, doubted)
         if not entry.status_reason:
             return shown
-        return format_html(
-            '<span class="rp-stack"><span>{}</span><span class="rp-clip">{}</span></span>',
-            shown,
-            entry.get_status_reason_display(),
-        )
+        return stacked(shown, entry.get_status_reason_display())
 
     @admin.display(description=gettext_lazy("apprise de"))
     def origin(self, entry: CachedResponse) -> SafeString | str:
@@ -377,22 +372,18 @@ def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:
 
 def memory_tester(request: HttpRequest) -> HttpResponse:
     """The tester: a question in, the nearest entries out, judged by the code that serves; nothing is written."""
-    if not request.user.has_perm("faqs.view_cachedresponse"):
-        raise PermissionDenied
+    require(request, "faqs.view_cachedresponse")
     form = MemoryTestForm(request.POST or None)
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         context = _tested(**form.cleaned_data)
-    return TemplateResponse(
+    return admin_page(
         request,
         "admin/faqs/cachedresponse/test.html",
-        {
-            **admin.site.each_context(request),
-            "opts": CachedResponse._meta,
-            "title": _("Tester la mémoire"),
-            "form": form,
-            **context,
-        },
+        model=CachedResponse,
+        title=_("Tester la mémoire"),
+        form=form,
+        **context,
     )
 
 

@@ -9,15 +9,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, clipped
 from agents.exceptions import ApplicationError
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
@@ -59,15 +57,9 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
+            path("<int:group_id>/draft/", wrap(draft_answer), name="faqs_questiongroup_draft"),
             path(
-                "<int:group_id>/draft/",
-                wrap(draft_answer),
-                name="faqs_questiongroup_draft",
-            ),
-            path(
-                "<int:group_id>/approve/",
-                wrap(approve_answer),
-                name="faqs_questiongroup_approve",
+                "<int:group_id>/approve/", wrap(approve_answer), name="faqs_questiongroup_approve"
             ),
             *super().get_urls(),
         ]
@@ -106,8 +98,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("question"), ordering="question")
     def shown_question(self, group: QuestionGroup) -> SafeString:
-        text = Truncator(group.question).chars(140)
-        return format_html('<span class="rp-clip">{}</span>', text)
+        return clipped(group.question)
 
     @admin.display(description=_("fois"), ordering="asked_count")
     def asked(self, group: Any) -> int:

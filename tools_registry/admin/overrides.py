@@ -4,6 +4,7 @@ A tool is declared by code or by a source, so none is added or deleted here; a r
 Effective texts are shown beside the code's; what a change does is indexed as soon as it is saved.
 """
 
+import json
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -19,12 +20,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, Tone, badge, long_text, stacked
+from agents.admin_base import StaffAdmin, StaffInline, Tone, badge, long_text, stacked
 from agents.exceptions import ApplicationError
 from agents.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
-from tools_registry.admin.pages import as_json
 from tools_registry.admin.selection_quality import nearest_tool, recall
 from tools_registry.admin.simulator import simulator
 from tools_registry.catalog import apply_override, declared_tools
@@ -37,10 +37,7 @@ from tools_registry.tool import ToolSpec
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
-    # The theme ships no types; to the checker its inline is the one it extends.
-    TabularInline = admin.TabularInline[Any, Any]
 else:
-    from unfold.admin import TabularInline
     from unfold.views import ChangeList
 
 logger = logging.getLogger(__name__)
@@ -103,7 +100,7 @@ class NeverSelectedFilter(admin.SimpleListFilter):
         return queryset
 
 
-class ToolExampleInline(TabularInline):
+class ToolExampleInline(StaffInline):
     model = ToolExample
     extra = 1
     fields = ("text",)
@@ -299,7 +296,7 @@ class ToolOverrideAdmin(StaffAdmin):
     def schema(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        return long_text(as_json(tool.effective.as_function()))
+        return long_text(json.dumps(tool.effective.as_function(), ensure_ascii=False, indent=2))
 
 
 def _score_badge(report: QualityReport) -> SafeString:

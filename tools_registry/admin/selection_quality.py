@@ -13,10 +13,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from agents.admin_base import StaffAdmin, link
+from agents.admin_base import StaffAdmin, admin_page, change_link, require
 from agents.exceptions import ApplicationError
 from knowledge.embeddings.base import embedder
-from tools_registry.admin.pages import confirm_permission, render_page, tool_url
 from tools_registry.catalog import all_tools
 from tools_registry.evaluation.measures import (
     CUTS,
@@ -25,7 +24,7 @@ from tools_registry.evaluation.measures import (
     evaluate_ranking,
 )
 from tools_registry.index import indexed_vectors
-from tools_registry.models import LabelledQuestion
+from tools_registry.models import LabelledQuestion, ToolOverride
 from tools_registry.ranking import Ranking
 
 #: Pairs of tools shown as described alike, and the questions that one page of recall ranks.
@@ -49,17 +48,14 @@ class LabelledQuestionAdmin(StaffAdmin):
 
     @admin.display(description=_("outils attendus"))
     def tools(self, question: LabelledQuestion) -> SafeString:
-        return format_html_join(
-            ", ",
-            "{}",
-            [(link(tool_url(tool), tool.tool_name),) for tool in question.expected.all()],
-        )
+        links = [(change_link(tool),) for tool in question.expected.all()]
+        return format_html_join(", ", "{}", links)
 
 
 @require_safe
 def recall(request: HttpRequest) -> HttpResponse:
     """Recall at K on the labelled questions, and the pairs of tools that are confused or described alike."""
-    confirm_permission(request, "tools_registry.view_labelledquestion")
+    require(request, "tools_registry.view_labelledquestion")
     rows = LabelledQuestion.objects.prefetch_related("expected")[:_MOST_QUESTIONS]
     queries = [
         LabelledQuery(row.text, tuple(tool.tool_name for tool in row.expected.all()))
@@ -74,9 +70,10 @@ def recall(request: HttpRequest) -> HttpResponse:
         pairs = alike_pairs(ranking)
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
-    return render_page(
+    return admin_page(
         request,
-        "recall.html",
+        "admin/tools_registry/recall.html",
+        model=ToolOverride,
         title=gettext("Qualité du choix des outils"),
         report=report,
         cuts=[(cut, report.recall.get(cut), report.complete.get(cut)) for cut in CUTS],

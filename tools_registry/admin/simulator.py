@@ -15,10 +15,10 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from agents.admin_base import admin_page, admin_url, require
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment, RuntimeSettings, ToolMode
-from tools_registry.admin.pages import confirm_permission, render_page, tool_url
 from tools_registry.catalog import user_tags
 from tools_registry.models import ToolOverride
 from tools_registry.selection.base import SelectionReason, SelectionSettings
@@ -66,9 +66,9 @@ class SimulatorForm(forms.Form):
 @require_safe
 def simulator(request: HttpRequest) -> HttpResponse:
     """A question in, scored tools out, with the threshold drawn and what would be sent to the model."""
-    confirm_permission(request, "tools_registry.view_tooloverride")
+    require(request, "tools_registry.view_tooloverride")
     form = SimulatorForm(request.GET if "question" in request.GET else None)
-    context: dict[str, Any] = {"form": form}
+    context: dict[str, Any] = {"title": gettext("Simulateur d’outils"), "form": form}
     if form.is_bound and form.is_valid():
         try:
             found = _simulate(request, form)
@@ -77,7 +77,7 @@ def simulator(request: HttpRequest) -> HttpResponse:
         else:
             if found is not None:
                 context.update(simulation=found, rows=_rows(found), mark=_percent(found.threshold))
-    return render_page(request, "simulator.html", title=gettext("Simulateur d’outils"), **context)
+    return admin_page(request, "admin/tools_registry/simulator.html", model=ToolOverride, **context)
 
 
 def _simulate(request: HttpRequest, form: SimulatorForm) -> Simulation | None:
@@ -85,7 +85,7 @@ def _simulate(request: HttpRequest, form: SimulatorForm) -> Simulation | None:
     config: Any = effective_config(deployment) if deployment else RuntimeSettings.load()
     user = None
     if username := form.cleaned_data["user"]:
-        confirm_permission(request, "auth.view_user")
+        require(request, "auth.view_user")
         model = get_user_model()
         user = model.objects.filter(**{model.USERNAME_FIELD: username}).first()
         if user is None:
@@ -105,7 +105,8 @@ def _simulate(request: HttpRequest, form: SimulatorForm) -> Simulation | None:
 
 
 def _rows(found: Simulation) -> list[dict[str, Any]]:
-    urls = {tool.tool_name: tool_url(tool) for tool in ToolOverride.objects.all()}
+    keys = ToolOverride.objects.values_list("tool_name", "pk")
+    urls = {name: admin_url(ToolOverride, "change", key) for name, key in keys}
     return [
         {
             "name": tool.spec.name,

@@ -1,7 +1,5 @@
 """Sources of remote tools and the tools that they declare: read again, allowed or forbidden by staff."""
 
-from typing import TYPE_CHECKING, Any
-
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -9,20 +7,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ReadOnlyAdmin, StaffAdmin, badge, change_link, stacked
+from agents.admin_base import ReadOnlyAdmin, StaffAdmin, StaffInline, badge, change_link, stacked
 from agents.exceptions import ApplicationError
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.models import RemoteTool, ToolSource
 from tools_registry.sources.refresh import refresh_source
 
-if TYPE_CHECKING:
-    # The theme ships no types; to the checker its inline is the one it extends.
-    TabularInline = admin.TabularInline[Any, Any]
-else:
-    from unfold.admin import TabularInline
 
-
-class RemoteToolInline(TabularInline):
+class RemoteToolInline(StaffInline):
     model = RemoteTool
     extra = 0
     can_delete = False

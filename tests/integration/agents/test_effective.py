@@ -1,15 +1,17 @@
 """Deployment over agent over site, for every knob."""
 
+from dataclasses import fields
+
 import pytest
 from django.core.exceptions import ValidationError
 from django.test import TestCase
 from django.utils import translation
 
 from agents.effective import (
+    EffectiveConfig,
     default_guard_rail_message,
     effective_config,
-    explain_settings,
-    knob_names,
+    inherited_settings,
 )
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 from tests.factories import make_agent, make_deployment
@@ -18,7 +20,9 @@ from tests.factories import make_agent, make_deployment
 class EffectiveConfigTests(TestCase):
     def test_every_knob_is_a_field_on_each_side(self) -> None:
         knobs = set(RuntimeSettings.knobs())
-        assert knobs == knob_names()
+        resolved = {field.name for field in fields(EffectiveConfig)}
+        own = {"deployment_id", "deployment_slug", "agent_id", "agent_slug", "indexing_method"}
+        assert knobs == resolved - own - {"agents"}
         assert knobs <= {field.name for field in Agent._meta.get_fields()}
 
     def test_deployment_wins_over_agent_over_site(self) -> None:
@@ -58,16 +62,9 @@ class EffectiveConfigTests(TestCase):
 
     def test_explanation_names_the_level_and_what_would_be_inherited(self) -> None:
         agent = make_agent(match_count=7)
-        deployment = make_deployment(agent, config_overlay={"match_count": 9})
-        explained = {row.name: row for row in explain_settings(agent=agent, deployment=deployment)}
-        row = explained["match_count"]
-        assert (row.value, row.level, row.inherited, row.inherited_level) == (
-            9,
-            "deployment",
-            7,
-            "agent",
-        )
-        assert explained["context_exchanges"].level == "site"
+        inherited = {row.name: (row.value, row.level) for row in inherited_settings(agent)}
+        assert inherited["match_count"] == (7, "agent")
+        assert inherited["context_exchanges"][1] == "site"
 
     def test_refusal_is_in_the_readers_language(self) -> None:
         deployment = make_deployment()
