@@ -16,7 +16,7 @@ from agents.bridges import in_database
 from chat.protocol import Done
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
 from chat.runs.replay import read_turn
-from chat.runs.stale import ainterrupt_stale_turns
+from chat.runs.stale import settle_stale_turns
 from chat.thread.turns import running_turns
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Following:
     async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
         """The log of a turn as it stands now, and the id to go on from in it."""
         stored = await in_database(read_turn, turn_id)
-        if stored.is_stale and await ainterrupt_stale_turns(stored.conversation_id):
+        if stored.is_stale and await settle_stale_turns(stored.conversation_id):
             stored = await in_database(read_turn, turn_id)
         logs = self._logs()
         held = logs.held(turn_id)

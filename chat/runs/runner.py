@@ -29,7 +29,7 @@ from chat.runs.afterwards import settle, write_summary
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
 from chat.runs.replay import internal_failure, read_exchange
-from chat.runs.stale import ainterrupt_stale_turns
+from chat.runs.stale import settle_stale_turns
 from chat.runs.titles import write_title
 from chat.thread.rounds import decide_call
 from chat.thread.turns import (
@@ -133,7 +133,7 @@ class Runner:
             return _stored_claim(turn.pk, is_new=reopen_turn(turn.pk))
 
         # It may itself be the one whose process died.
-        await ainterrupt_stale_turns(turn.conversation_id)
+        await settle_stale_turns(turn.conversation_id)
         await self._to_its_end(self._begin(turn.conversation_id, reopen, language))
         return turn.pk
 
@@ -155,7 +155,7 @@ class Runner:
             claimed, request = await in_database(_opened, claim, language)
         except TurnRunningError:
             # Unless it only seems to run: its process died.
-            if not await ainterrupt_stale_turns(conversation_id):
+            if not await settle_stale_turns(conversation_id):
                 raise
             claimed, request = await in_database(_opened, claim, language)
         if request is not None:
@@ -233,7 +233,7 @@ class Runner:
         """Interrupt turns of dead processes, now and from time to time, until cancelled."""
         while True:
             try:
-                if count := await ainterrupt_stale_turns():
+                if count := await settle_stale_turns():
                     logger.warning("%d answers of a process that died were interrupted.", count)
             except DatabaseError:
                 logger.exception("The turns of dead processes could not be looked for.")

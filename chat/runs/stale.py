@@ -12,8 +12,8 @@ from chat.runs.event_log.base import event_logs
 from chat.thread.turns import StaleTurn, interrupt_turns, stale_turns
 
 
-async def ainterrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
-    """Interrupt the stale turns of one conversation, or of all; returns how many there were."""
+async def settle_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """Interrupt the stale turns of one conversation, or of all, step by step; returns how many there were."""
     stale = await in_database(stale_turns, conversation_id)
     if not stale:
         return 0
@@ -21,7 +21,7 @@ async def ainterrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> in
 
 
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
-    """The same for jobs and synchronous views."""
+    """The same in one go, for jobs and synchronous views: nothing waits for them on an event loop."""
     return interrupt_turns(_with_texts(stale_turns(conversation_id)))
 
 

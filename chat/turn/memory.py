@@ -77,8 +77,9 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
         threshold=lookup.threshold if found.answer is None else found.answer.threshold,
         detail="" if found.answer is None else found.answer.question,
         refused=[each.as_stored() for each in found.refused],
-        entry=None if found.answer is None else found.answer.entry_id,
     )
+    if found.answer is not None:
+        turn.trace.gave(found.answer.entry_id)
     return None if found.answer is None or found.answer.is_shadow else found.answer
 
 

@@ -21,10 +21,9 @@ class Trace:
         score: float | None = None,
         threshold: float | None = None,
         detail: str = "",
-        entry: int | None = None,
         refused: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`entry`: the stored answer that was given. `refused`: those that came near (`faqs.recall.stored_refusal`)."""
+        """`refused`: stored answers that came near and were not given (`faqs.recall.stored_refusal`)."""
         now = time.perf_counter()
         line: dict[str, Any] = {
             "step": step,
@@ -34,9 +33,11 @@ class Trace:
             "ms": round((now - self._last) * 1000, 2),
             "detail": detail,
         }
-        if entry is not None:
-            line["entry"] = entry
         if refused:
             line["refused"] = list(refused)
         self.lines.append(line)
         self._last = now
+
+    def gave(self, entry: int) -> None:
+        """Name the entry of the memory that the last step gave."""
+        self.lines[-1]["entry"] = entry

@@ -28,9 +28,13 @@ VISITOR: frozenset[str] = frozenset()
 
 
 def make_source(**overrides: Any) -> ToolSource:
-    defaults = {"slug": "lib", "name": "Library", "kind": SourceKind.MCP_STDIO}
-    # A server is a process that imports the SDK: on a busy machine that takes its time.
-    defaults["timeout_seconds"] = PATIENCE_SECONDS
+    defaults: dict[str, Any] = {
+        "slug": "lib",
+        "name": "Library",
+        "kind": SourceKind.MCP_STDIO,
+        # A server is a process that imports the SDK: on a busy machine that takes its time.
+        "timeout_seconds": PATIENCE_SECONDS,
+    }
     return ToolSource.objects.create(**{**defaults, **overrides})
 
 

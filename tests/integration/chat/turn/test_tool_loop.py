@@ -38,7 +38,7 @@ from chat.models import (
     TurnStatus,
 )
 from chat.protocol import Done, Tool
-from chat.runs.stale import ainterrupt_stale_turns
+from chat.runs.stale import settle_stale_turns
 from chat.thread.batches import Batch, append_batch, load_thread
 from chat.thread.rounds import operation_id_of
 from chat.turn.toolbox import Toolbox, choose_tools
@@ -391,7 +391,7 @@ class SectionTwoTests(LoopTestCase):
                 await self.ask(conversation=conversation)
             past = timezone.now() - timedelta(seconds=1)
             await in_database(Turn.objects.update, lease_expires_at=past)
-            assert await ainterrupt_stale_turns() == 1
+            assert await settle_stale_turns() == 1
             model().script(["Fin."])
             await self.ask(conversation=conversation)
             roles = [m.role for m in model().calls[-1].messages]
