@@ -11,11 +11,8 @@ from functools import partial
 from django.db import DatabaseError
 
 from agents.bridges import in_database
-from agents.effective import current_config
-from agents.llm.base import language_model
 from agents.transactions import short_write
 from chat.models import Turn, TurnStatus
-from chat.runs.summaries import summarise
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
 from chat.turn.values import TurnRequest, TurnResult
@@ -57,22 +54,6 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
 async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.unanswered is not None:
         await in_database(_keep_of, turn_id, partial(keep_unanswered, result.unanswered))
-
-
-async def write_summary(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model summarise the conversation for its next turn, where staff want that (`chat.runs.summaries`).
-
-    Apart from `settle`: it takes as long as a model takes, and nothing waits for it. Raises `IsolationError`.
-    """
-    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
-    if llm is None or turn_id is None or conversation_id is None or request.given is not None:
-        return
-    if result.status is not TurnStatus.DONE:
-        return
-    context = request.context
-    config = context.config if context else await in_database(current_config, request.deployment_id)
-    if config.summarise_exchanges and config.context_exchanges:
-        await summarise(llm, config, conversation_id=conversation_id, turn_id=turn_id)
 
 
 async def _keep_choice(turn_id: uuid.UUID, result: TurnResult) -> None:

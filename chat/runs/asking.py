@@ -11,8 +11,9 @@ from agents.models import Deployment
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
-from chat.runs.afterwards import settle, write_summary
+from chat.runs.afterwards import settle
 from chat.runs.stale import interrupt_stale_turns
+from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn

@@ -25,11 +25,12 @@ from agents.bridges import in_database
 from chat.exceptions import ServerStoppingError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Turn
 from chat.protocol import Event, Failure
-from chat.runs.afterwards import settle, write_summary
+from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
 from chat.runs.replay import internal_failure, read_exchange
 from chat.runs.stale import settle_stale_turns
+from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
 from chat.thread.rounds import decide_call
 from chat.thread.turns import (

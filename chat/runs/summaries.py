@@ -15,14 +15,14 @@ from django.conf import settings
 from django.db.models import F
 
 from agents.bridges import in_database
-from agents.effective import EffectiveConfig
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
+from agents.effective import current_config
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
 from agents.transactions import short_write
 from chat.models import ThreadSummary, Turn, TurnStatus
 from chat.thread.messages import check_isolation
 from chat.turn.context import load_exchanges
 from chat.turn.trace import Trace
-from chat.turn.values import Exchange
+from chat.turn.values import Exchange, TurnRequest, TurnResult
 
 INSTRUCTION = """\
 Summarise the conversation for the assistant who will go on with it.
@@ -42,16 +42,22 @@ READ_CHARACTERS = 4_000
 _CITATION = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
 
 
-async def summarise(
-    llm: LanguageModel, config: EffectiveConfig, *, conversation_id: uuid.UUID, turn_id: uuid.UUID
-) -> None:
-    """Keep a summary of the exchanges that end with this turn, where they are worth one. Raises `IsolationError`.
+async def write_summary(request: TurnRequest, result: TurnResult) -> None:
+    """Have the model summarise the conversation for its next turn, where staff want that. Raises `IsolationError`.
 
-    Nothing is made where the conversation has gone on meanwhile, or shows another branch.
+    Nothing is made where the exchanges are short, the conversation has gone on meanwhile, or shows another branch.
     """
-    history = await in_database(
-        load_exchanges, conversation_id=conversation_id, limit=config.context_exchanges
-    )
+    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
+    if llm is None or turn_id is None or conversation_id is None or request.given is not None:
+        return
+    if result.status is not TurnStatus.DONE:
+        return
+    context = request.context
+    config = context.config if context else await in_database(current_config, request.deployment_id)
+    limit = config.context_exchanges
+    if not config.summarise_exchanges or not limit:
+        return
+    history = await in_database(load_exchanges, conversation_id=conversation_id, limit=limit)
     if not history or history[-1].turn_id != turn_id or _length(history) < LEAST_CHARACTERS:
         return
     check_isolation(history, conversation_id)

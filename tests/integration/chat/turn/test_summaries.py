@@ -12,7 +12,7 @@ from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
-from chat.runs.afterwards import write_summary
+from chat.runs.summaries import write_summary
 from chat.thread.branches import show_version
 from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
@@ -118,7 +118,7 @@ class SummaryTests(TestCase):
         with (
             scripted([LONG], ["Oui [1]."]),
             mock.patch("chat.turn.context.summarised", side_effect=AssertionError),
-            mock.patch("chat.runs.afterwards.summarise", side_effect=AssertionError),
+            mock.patch("chat.runs.summaries.load_exchanges", side_effect=AssertionError),
         ):
             await ask(self.conversation)
             second = await ask(self.conversation)
