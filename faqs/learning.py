@@ -442,26 +442,22 @@ def check_texts(
     """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
     longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
     if not any(c.isalnum() for c in question):
-        raise _rejected(_("La question est vide."))
+        raise AnswerRejectedError(_("La question est vide."))
     if needs_answer and not answer:
-        raise _rejected(_("La réponse est vide."))
+        raise AnswerRejectedError(_("La réponse est vide."))
     if any(len(text) > longest for text in (question, *phrasings)):
-        raise _rejected(
+        raise AnswerRejectedError(
             _("Une question dépasse %(limit)d caractères.") % {"limit": longest},
         )
     if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
-        raise _rejected(
+        raise AnswerRejectedError(
             _("La réponse dépasse %(limit)d caractères.")
             % {"limit": settings.QA_MAX_ANSWER_CHARACTERS},
         )
     if len(phrasings) > most:
-        raise _rejected(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
+        raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
     if any(not any(c.isalnum() for c in text) for text in phrasings):
-        raise _rejected(_("Une formulation est vide."))
-
-
-def _rejected(message: str) -> AnswerRejectedError:
-    return AnswerRejectedError(public_message=message)
+        raise AnswerRejectedError(_("Une formulation est vide."))
 
 
 def _is_overdue(row: LearnedResponse) -> bool:
