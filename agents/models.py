@@ -576,7 +576,7 @@ class Deployment(models.Model):
         errors = [
             message
             for key, value in self.config_overlay.items()
-            for message in _overlay_errors(key, value)
+            for message in overlay_errors(key, value)
         ]
         if errors:
             raise ValidationError({"config_overlay": errors})
@@ -616,7 +616,8 @@ class Specialist(models.Model):
             raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
 
 
-def _overlay_errors(key: str, value: Any) -> list[str]:
+def overlay_errors(key: str, value: Any) -> list[str]:
+    """What is wrong with one entry of `config_overlay`."""
     if key == "indexing_method":
         if value in IndexingMethod.values:
             return []

@@ -16,7 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -39,10 +39,9 @@ from faqs.models import (
     OptionChoice,
 )
 from faqs.recall import memory_threshold
+from faqs.unanswered import delete_beyond
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
-
-_BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +122,8 @@ def purge_choices() -> int:
     """Forget what nobody chose for as long as an unanswered question is kept, or is beyond what a deployment keeps."""
     limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
     gone, _rows = OptionChoice.objects.filter(last_chosen_at__lt=limit).delete()
-    crowded = (
-        OptionChoice.objects.order_by()
-        .values("deployment")
-        .annotate(kept=Count("pk"))
-        .filter(kept__gt=settings.CLARIFICATION_MAX_CHOICES)
-    )
-    for deployment_id in list(crowded.values_list("deployment", flat=True)):
-        rows = OptionChoice.objects.filter(deployment=deployment_id).order_by("-last_chosen_at")
-        extra = list(rows.values_list("pk", flat=True)[settings.CLARIFICATION_MAX_CHOICES :])
-        for start in range(0, len(extra), _BATCH):
-            gone += OptionChoice.objects.filter(pk__in=extra[start : start + _BATCH]).delete()[0]
-    return gone
+    rows = OptionChoice.objects.order_by("-last_chosen_at")
+    return gone + delete_beyond(rows, of_each="deployment", most=settings.CLARIFICATION_MAX_CHOICES)
 
 
 def _require_no_other_answer(choice: OptionChoice) -> None:

@@ -1,14 +1,11 @@
 """What the model wrote becomes an entry of the memory or does not; what persons validated is kept.
 
-Receives plain values from `chat`, never its models. For the memory, of seed 000, section 5: *caller = summary* is an
-answer that the model wrote from passages, *type = response* is one that was finished and shown. Nothing else teaches.
-A direct answer and a quotation hold nothing that is not in the documents already, cost no model call, and nobody has
-vouched for their choice of passages; a refusal answers nothing; an answer with a tool's result may be true for one
-person or one moment only, and nothing would tell when it no longer is.
+Receives plain values from `chat`, never its models. The memory learns (seed 000, section 5) what the model wrote from
+passages, finished and shown. A direct answer and a quotation hold nothing that is not in the documents already; an
+answer with a tool's result may be true for one person or one moment only.
 
-A validated answer is added by hand, learned from a message, changed or taken out of service. Each verb commits the
-row first and asks for its points after the commit (`faqs.indexing`), so an answer is kept whatever the state of the
-vector store.
+A validated answer's row is committed first and its points are asked for afterwards (`faqs.indexing`): it is kept
+whatever the state of the vector store.
 """
 
 import re

@@ -1,11 +1,9 @@
 """Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
 
 Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
-with `success=False` that the model reads. The wall of tags is checked again here, against the catalogue and the user's
-groups as they are now.
-Only `execute_calls` is asynchronous; tools are plain functions, run across the bridge that they declare. A thread cannot
-be stopped: a tool that outlives its timeout goes on unheard, which is why backends bound their own waits and why a tool
-that keeps failing is suspended.
+with `success=False` that the model reads. The wall of tags is checked again here, as rights are now. Tools are plain
+functions, run across the bridge that they declare. A thread cannot be stopped: a tool that outlives its timeout goes
+on unheard, which is why backends bound their own waits and why a tool that keeps failing is suspended.
 """
 
 import asyncio
