@@ -35,10 +35,6 @@ class BackendHandler(Generic[T]):
                 self._instances[alias] = instance
         return instance
 
-    def loaded(self, alias: str) -> T | None:
-        """The instance if it has been made already; never makes one."""
-        return self._instances.get(alias)
-
     def _load(self, alias: str) -> T:
         try:
             entry = getattr(settings, self._setting)[alias]

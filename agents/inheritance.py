@@ -5,7 +5,7 @@ app registers its profile here, because `agents` imports no other app. Nothing h
 `agents.effective`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +85,12 @@ def value_text(name: str, value: Any) -> str:
         return _("Oui") if value else _("Non")
     if isinstance(value, (int, float)):
         return formats.localize(value)
-    if choice := dict(_choices(name)).get(value):
+    knob = RuntimeSettings.knobs().get(name)
+    if choice := dict(knob.flatchoices if knob else ()).get(value):
         return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"
     return _empty_text(name)
-
-
-def _choices(name: str) -> Iterable[tuple[Any, Any]]:
-    knob = RuntimeSettings.knobs().get(name)
-    return knob.flatchoices if knob is not None else ()
 
 
 def _empty_text(name: str) -> str:

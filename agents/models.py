@@ -44,7 +44,11 @@ class MemoryLearning(models.TextChoices):
     VALID = "valid", _("Retenir tout de suite")
 
 
-def _ratio(label: Any, help_text: Any, **options: Any) -> "models.FloatField[Any, Any]":
+def _ratio(
+    label: Any, help_text: Any, *, default: float | None = None
+) -> "models.FloatField[Any, Any]":
+    """A similarity; one without a default may be left empty."""
+    options = {"null": True, "blank": True} if default is None else {"default": default}
     return models.FloatField(
         label,
         help_text=help_text,
@@ -53,7 +57,8 @@ def _ratio(label: Any, help_text: Any, **options: Any) -> "models.FloatField[Any
     )
 
 
-def _count(label: Any, help_text: Any, *, default: int, least: int, most: int) -> Any:
+def _count(label: Any, help_text: Any, *, default: int, within: tuple[int, int]) -> Any:
+    least, most = within
     return models.PositiveIntegerField(
         label,
         help_text=help_text,
@@ -85,8 +90,6 @@ class RuntimeSettings(models.Model):
         _(
             "Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."
         ),
-        null=True,
-        blank=True,
     )
     shadow_mode = models.BooleanField(
         _("mode d’observation"),
@@ -115,15 +118,12 @@ class RuntimeSettings(models.Model):
         _(
             "Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."
         ),
-        null=True,
-        blank=True,
     )
     memory_max_age_days = _count(
         _("âge maximal en mémoire"),
         _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),
         default=180,
-        least=1,
-        most=36_500,
+        within=(1, 36_500),
     )
     memory_auto_prune = models.BooleanField(
         _("purge automatique de la mémoire"),
@@ -163,8 +163,6 @@ class RuntimeSettings(models.Model):
             "Quand un déploiement a plusieurs agents : avance que le plus proche doit avoir sur les autres pour répondre ; "
             "sinon l’agent par défaut répond. Vide : mesure du modèle d’embedding."
         ),
-        null=True,
-        blank=True,
     )
     page_refresh_hours = _count(
         _("relecture des pages du web"),
@@ -172,15 +170,13 @@ class RuntimeSettings(models.Model):
             "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
         ),
         default=24,
-        least=0,
-        most=8_760,
+        within=(0, 8_760),
     )
     gone_page_checks = _count(
         _("relectures avant de désactiver une page disparue"),
         _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
         default=3,
-        least=0,
-        most=100,
+        within=(0, 100),
     )
     guard_rail_threshold = _ratio(
         _("seuil du garde-fou"),
@@ -188,8 +184,6 @@ class RuntimeSettings(models.Model):
             "Pertinence (similarité, et mots de la question retrouvés) en dessous de laquelle la question est refusée "
             "comme hors domaine. Vide : profil du modèle."
         ),
-        null=True,
-        blank=True,
     )
     guard_rail_message = models.TextField(
         _("message hors domaine"),
@@ -211,15 +205,12 @@ class RuntimeSettings(models.Model):
             "En dessous, une réponse tirée des documents compte comme question sans réponse. Vide : à mi-chemin "
             "entre le garde-fou et la réponse directe."
         ),
-        null=True,
-        blank=True,
     )
     match_count = _count(
         _("passages recherchés"),
         _("Nombre de passages donnés au modèle de langage."),
         default=6,
-        least=1,
-        most=50,
+        within=(1, 50),
     )
     match_threshold = _ratio(
         _("similarité minimale d’un passage"),
@@ -230,15 +221,13 @@ class RuntimeSettings(models.Model):
         _("passages cités sans modèle"),
         _("Nombre de passages cités quand aucun modèle de langage n’est configuré."),
         default=3,
-        least=1,
-        most=10,
+        within=(1, 10),
     )
     context_exchanges = _count(
         _("échanges de contexte"),
         _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
         default=3,
-        least=0,
-        most=50,
+        within=(0, 50),
     )
     summarise_exchanges = models.BooleanField(
         _("résumé des échanges"),
@@ -272,49 +261,41 @@ class RuntimeSettings(models.Model):
         _("outils proposés"),
         _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
         default=5,
-        least=1,
-        most=50,
+        within=(1, 50),
     )
     tool_threshold = _ratio(
         _("seuil de choix d’un outil"),
         _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
-        null=True,
-        blank=True,
     )
     max_rounds = _count(
         _("relances après outils"),
         _("Rappels du modèle après des outils, au plus, pour une question."),
         default=10,
-        least=1,
-        most=50,
+        within=(1, 50),
     )
     max_tool_calls = _count(
         _("appels d’outils par relance"),
         _("Au-delà, les derniers appels demandés ne sont pas faits."),
         default=10,
-        least=1,
-        most=50,
+        within=(1, 50),
     )
     saturation = _count(
         _("relances sans progrès"),
         _("Après autant de relances aux mêmes appels ou aux mêmes résultats, la boucle s’arrête."),
         default=3,
-        least=2,
-        most=50,
+        within=(2, 50),
     )
     context_messages = _count(
         _("messages de contexte"),
         _("Messages de la conversation envoyés au modèle, au plus, quand il a des outils."),
         default=25,
-        least=2,
-        most=500,
+        within=(2, 500),
     )
     history_messages = _count(
         _("messages d’historique"),
         _("Messages de la conversation relus, au plus, quand le modèle a des outils."),
         default=50,
-        least=2,
-        most=1_000,
+        within=(2, 1_000),
     )
     system_prompt = models.TextField(
         _("consigne du modèle"),
@@ -342,8 +323,7 @@ class RuntimeSettings(models.Model):
         _("longueur maximale d’une réponse"),
         _("En tokens, pour une réponse du modèle de langage."),
         default=1024,
-        least=16,
-        most=32_000,
+        within=(16, 32_000),
     )
     generate_questions = models.BooleanField(
         _("questions écrites par le modèle"),
@@ -370,29 +350,25 @@ class RuntimeSettings(models.Model):
         _("questions par minute et par personne"),
         _("Utilisateur connecté, ou visiteur. 0 : sans limite."),
         default=30,
-        least=0,
-        most=100_000,
+        within=(0, 100_000),
     )
     asks_per_minute_key = _count(
         _("questions par minute et par clé d’API"),
         _("0 : sans limite."),
         default=120,
-        least=0,
-        most=100_000,
+        within=(0, 100_000),
     )
     asks_per_minute_address = _count(
         _("questions par minute et par adresse"),
         _("Toutes les personnes derrière une même adresse, sauf les clés d’API. 0 : sans limite."),
         default=240,
-        least=0,
-        most=100_000,
+        within=(0, 100_000),
     )
     sign_ins_per_minute = _count(
         _("essais de connexion par minute"),
         _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
         default=10,
-        least=0,
-        most=100_000,
+        within=(0, 100_000),
     )
     #: Fields that no agent or deployment overrides.
     SITE_ONLY: ClassVar = (
@@ -600,7 +576,7 @@ class Deployment(models.Model):
         errors = [
             message
             for key, value in self.config_overlay.items()
-            for message in _overlay_errors(key, value)
+            for message in overlay_errors(key, value)
         ]
         if errors:
             raise ValidationError({"config_overlay": errors})
@@ -640,7 +616,8 @@ class Specialist(models.Model):
             raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
 
 
-def _overlay_errors(key: str, value: Any) -> list[str]:
+def overlay_errors(key: str, value: Any) -> list[str]:
+    """What is wrong with one entry of `config_overlay`."""
     if key == "indexing_method":
         if value in IndexingMethod.values:
             return []

@@ -124,7 +124,7 @@ class _GuardedAsyncTransport(httpx2.AsyncHTTPTransport):
         check_url(request.url, self._reach)
         found = await asyncio.to_thread(_lookup, request.url, self._reach)
         response = await super().handle_async_request(_pinned(request, found, self._reach))
-        response.stream = _BoundedAsyncStream(response.stream, _Unpacker(response, self._reach))
+        response.stream = _BoundedStream(response.stream, _Unpacker(response, self._reach))
         return response
 
 
@@ -211,7 +211,9 @@ class _Unpacker:
         return piece
 
 
-class _BoundedStream(httpx2.SyncByteStream):
+class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """An answer's bytes, unpacked and counted; `stream` is of the kind that the client asks for."""
+
     def __init__(self, stream: Any, unpacker: _Unpacker) -> None:
         self._stream, self._unpacker = stream, unpacker
 
@@ -220,19 +222,14 @@ class _BoundedStream(httpx2.SyncByteStream):
             yield from self._unpacker.feed(piece)
         self._unpacker.finish()
 
-    def close(self) -> None:
-        self._stream.close()
-
-
-class _BoundedAsyncStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any, unpacker: _Unpacker) -> None:
-        self._stream, self._unpacker = stream, unpacker
-
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             for part in self._unpacker.feed(piece):
                 yield part
         self._unpacker.finish()
+
+    def close(self) -> None:
+        self._stream.close()
 
     async def aclose(self) -> None:
         await self._stream.aclose()

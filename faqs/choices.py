@@ -16,7 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -39,10 +39,9 @@ from faqs.models import (
     OptionChoice,
 )
 from faqs.recall import memory_threshold
+from faqs.unanswered import delete_beyond
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
-
-_BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +122,8 @@ def purge_choices() -> int:
     """Forget what nobody chose for as long as an unanswered question is kept, or is beyond what a deployment keeps."""
     limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
     gone, _rows = OptionChoice.objects.filter(last_chosen_at__lt=limit).delete()
-    crowded = (
-        OptionChoice.objects.order_by()
-        .values("deployment")
-        .annotate(kept=Count("pk"))
-        .filter(kept__gt=settings.CLARIFICATION_MAX_CHOICES)
-    )
-    for deployment_id in list(crowded.values_list("deployment", flat=True)):
-        rows = OptionChoice.objects.filter(deployment=deployment_id).order_by("-last_chosen_at")
-        extra = list(rows.values_list("pk", flat=True)[settings.CLARIFICATION_MAX_CHOICES :])
-        for start in range(0, len(extra), _BATCH):
-            gone += OptionChoice.objects.filter(pk__in=extra[start : start + _BATCH]).delete()[0]
-    return gone
+    rows = OptionChoice.objects.order_by("-last_chosen_at")
+    return gone + delete_beyond(rows, of_each="deployment", most=settings.CLARIFICATION_MAX_CHOICES)
 
 
 def _require_no_other_answer(choice: OptionChoice) -> None:
@@ -151,7 +140,7 @@ def _require_no_other_answer(choice: OptionChoice) -> None:
             exclude=choice.response_id,
         )
         if similar:
-            raise _rejected(
+            raise AnswerRejectedError(
                 _("une autre réponse validée répond déjà à « %(question)s ».")
                 % {"question": similar[0].question}
             )
@@ -162,7 +151,7 @@ def _require_no_other_answer(choice: OptionChoice) -> None:
         status=EntryStatus.VALID,
     )
     if remembered.exclude(answer=choice.answer).exists():
-        raise _rejected(_("la mémoire a déjà une autre réponse à cette question."))
+        raise AnswerRejectedError(_("la mémoire a déjà une autre réponse à cette question."))
 
 
 def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
@@ -170,10 +159,10 @@ def _phrase(choice: OptionChoice, response: LearnedResponse) -> None:
     with transaction.atomic():
         stored = LearnedResponse.objects.select_for_update().get(pk=response.pk)
         if not stored.is_standing:
-            raise _rejected(_("la réponse validée n’est plus servie."))
+            raise AnswerRejectedError(_("la réponse validée n’est plus servie."))
         known = [phrasing.text for phrasing in stored.phrasings.all()]
         if choice.option_hash not in map(question_hash, [stored.question, *known]):
-            raise _rejected(_("la réponse validée ne répond plus à la question choisie."))
+            raise AnswerRejectedError(_("la réponse validée ne répond plus à la question choisie."))
         save_learned(stored, phrasings=[*known, choice.question], in_worker=False)
     # At once: the next choice that staff accept may ask the same, and is compared with what is indexed.
     sync_learned([response.pk])
@@ -188,10 +177,10 @@ def _remember(choice: OptionChoice) -> None:
     model = embedder()
     each = effective_config(deployment).of_each_agent
     if all(memory_threshold(agent, model=model.recipe.model) is None for agent in each):
-        raise _rejected(_("la mémoire du déploiement est désactivée."))
+        raise AnswerRejectedError(_("la mémoire du déploiement est désactivée."))
     origins = origins_of(choice.sources)
     if not origins or choice.chunk is None or not _still_asks(choice.chunk, choice):
-        raise _rejected(_("le passage a changé depuis, ou n’est plus servi."))
+        raise AnswerRejectedError(_("le passage a changé depuis, ou n’est plus servi."))
     draft = Draft(
         deployment_id=deployment.pk,
         audience=current_audience(deployment),
@@ -211,7 +200,7 @@ def _remember(choice: OptionChoice) -> None:
     if existing is not None and (
         existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists()
     ):
-        raise _rejected(_("une réponse à cette question a été écartée de la mémoire."))
+        raise AnswerRejectedError(_("une réponse à cette question a été écartée de la mémoire."))
     write_entry(draft)
 
 
@@ -219,7 +208,3 @@ def _still_asks(chunk: Chunk, choice: OptionChoice) -> bool:
     """Whether the chosen question is still one of the passage."""
     asked = {question_hash(str(unit.get("question", ""))) for unit in chunk.knowledge_units}
     return choice.option_hash in asked
-
-
-def _rejected(reason: str) -> AnswerRejectedError:
-    return AnswerRejectedError(public_message=reason)

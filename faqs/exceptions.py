@@ -11,10 +11,13 @@ class FaqError(ApplicationError):
 
 
 class AnswerRejectedError(FaqError):
-    """A question or an answer that cannot be kept; `public_message` says why."""
+    """A question or an answer that cannot be kept, with the reason that people read."""
 
     code = "answer_rejected"
     default_message = _("Cette réponse ne peut pas être enregistrée.")
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(public_message=reason)
 
 
 class MemoryFileError(FaqError):

@@ -96,7 +96,7 @@ def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
 def parse_csv(data: bytes) -> tuple[list[FaqRow], list[dict[str, str | int]]]:
     """The rows of a file and what was refused; raises `AnswerRejectedError` where nothing can be read."""
     if len(data) > settings.FAQ_MAX_IMPORT_BYTES:
-        raise _unreadable(
+        raise AnswerRejectedError(
             _("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
         )
     text = _decoded(data)
@@ -116,7 +116,7 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[dict[str, str | int]]]:
             rows.append(_row(line, cells, columns))
     except csv.Error as error:
         if not rows:
-            raise _unreadable(
+            raise AnswerRejectedError(
                 _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
             ) from error
         report.fail(
@@ -226,7 +226,7 @@ def _decoded(data: bytes) -> str:
             continue
         if "\0" not in text:
             return text
-    raise _unreadable(_("Ce fichier n’est pas un texte ; enregistrez-le en CSV UTF-8."))
+    raise AnswerRejectedError(_("Ce fichier n’est pas un texte ; enregistrez-le en CSV UTF-8."))
 
 
 def _dialect(text: str) -> tuple[str, dict[str, int]]:
@@ -242,7 +242,7 @@ def _dialect(text: str) -> tuple[str, dict[str, int]]:
                 columns.setdefault(meaning, index)
         if {"question", "answer"} <= columns.keys():
             return delimiter, columns
-    raise _unreadable(
+    raise AnswerRejectedError(
         _(
             "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
             "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
@@ -273,7 +273,3 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
         phrasings=tuple(phrasings),
         line=line,
     )
-
-
-def _unreadable(message: str) -> AnswerRejectedError:
-    return AnswerRejectedError(public_message=message)

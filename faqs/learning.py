@@ -1,14 +1,11 @@
 """What the model wrote becomes an entry of the memory or does not; what persons validated is kept.
 
-Receives plain values from `chat`, never its models. For the memory, of seed 000, section 5: *caller = summary* is an
-answer that the model wrote from passages, *type = response* is one that was finished and shown. Nothing else teaches.
-A direct answer and a quotation hold nothing that is not in the documents already, cost no model call, and nobody has
-vouched for their choice of passages; a refusal answers nothing; an answer with a tool's result may be true for one
-person or one moment only, and nothing would tell when it no longer is.
+Receives plain values from `chat`, never its models. The memory learns (seed 000, section 5) what the model wrote from
+passages, finished and shown. A direct answer and a quotation hold nothing that is not in the documents already; an
+answer with a tool's result may be true for one person or one moment only.
 
-A validated answer is added by hand, learned from a message, changed or taken out of service. Each verb commits the
-row first and asks for its points after the commit (`faqs.indexing`), so an answer is kept whatever the state of the
-vector store.
+A validated answer's row is committed first and its points are asked for afterwards (`faqs.indexing`): it is kept
+whatever the state of the vector store.
 """
 
 import re
@@ -442,26 +439,22 @@ def check_texts(
     """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
     longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
     if not any(c.isalnum() for c in question):
-        raise _rejected(_("La question est vide."))
+        raise AnswerRejectedError(_("La question est vide."))
     if needs_answer and not answer:
-        raise _rejected(_("La réponse est vide."))
+        raise AnswerRejectedError(_("La réponse est vide."))
     if any(len(text) > longest for text in (question, *phrasings)):
-        raise _rejected(
+        raise AnswerRejectedError(
             _("Une question dépasse %(limit)d caractères.") % {"limit": longest},
         )
     if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
-        raise _rejected(
+        raise AnswerRejectedError(
             _("La réponse dépasse %(limit)d caractères.")
             % {"limit": settings.QA_MAX_ANSWER_CHARACTERS},
         )
     if len(phrasings) > most:
-        raise _rejected(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
+        raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
     if any(not any(c.isalnum() for c in text) for text in phrasings):
-        raise _rejected(_("Une formulation est vide."))
-
-
-def _rejected(message: str) -> AnswerRejectedError:
-    return AnswerRejectedError(public_message=message)
+        raise AnswerRejectedError(_("Une formulation est vide."))
 
 
 def _is_overdue(row: LearnedResponse) -> bool:

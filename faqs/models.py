@@ -1,11 +1,8 @@
-"""Answers we already have: the memory (`responses`).
+"""Answers we already have, and the questions that still wait for one.
 
-`CachedResponse` keeps exactly the fields of seed 000, section 3, and what is needed to answer safely: its scope, its
-vector's recipe, its status, and the passages it was made from. Entries are written by the verbs of
-`faqs.memory.entries` only: each write gives its rows the next version of their shelf, which the arrays in memory
-follow. A bare `update()` or `bulk_create()` would go unseen.
-
-Answers that a person validated, and the questions that still wait for one.
+`CachedResponse` (the memory) keeps exactly the fields of seed 000, section 3, and what is needed to answer safely.
+Entries are written by the verbs of `faqs.memory.entries` only: each write gives its rows the next version of their
+shelf, which the arrays in memory follow. A bare `update()` or `bulk_create()` would go unseen.
 
 A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
 index of its agent, under the same id. The row is the truth and `index_state` says whether the points have followed

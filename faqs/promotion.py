@@ -45,8 +45,7 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
     """
     if reason := _why_not(entry):
         raise AnswerRejectedError(
-            public_message=_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.")
-            % {"reason": reason}
+            _("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason}
         )
     agent = entry.deployment.agent
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))

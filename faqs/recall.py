@@ -1,15 +1,11 @@
 """Answers that exist already: the memory guard, and validated answers among what a search found.
 
-In the memory a similarity alone lets nothing out. The entries at or above the threshold are taken best first, the
-most recent of equals before the others; each must agree by the second key, and is then claimed on its row: one
-conditional update that counts the use and holds only while the entry is the version that was compared and its
-passages are what they were. Refusals come back with their reasons.
+In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
+first, the most recent of equals before the others; each must agree by the second key, and is then claimed on its row:
+one conditional update that counts the use and holds only while the entry is the version that was compared and its
+passages are what they were. Refusals come back with their reasons. Synchronous, for the database bridge.
 
-Synchronous, for the database bridge. Thresholds are inclusive.
-
-Of validated answers `confirm_learned` is the database half, called by `knowledge.search.confirm_passages`: two short
-queries, and none when no hit is a validated answer. What is served is the row's text, never the store's.
-`recall_learned` is pure: it separates the courtesies and puts validated answers first where scores are equal.
+Of a validated answer the row's text is served, never the store's (`confirm_learned`).
 """
 
 import json

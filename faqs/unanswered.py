@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 from django.conf import settings
@@ -132,20 +133,21 @@ def purge_unanswered() -> int:
     """Forget what is past the retention time, or beyond the number an agent keeps; returns how many."""
     limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
     gone, _rows = UnansweredQuestion.objects.filter(asked_at__lt=limit).delete()
-    crowded = (
-        UnansweredQuestion.objects.order_by()
-        .values("agent")
-        .annotate(kept=Count("pk"))
-        .filter(kept__gt=settings.UNANSWERED_MAX_QUESTIONS)
-    )
-    for agent_id in list(crowded.values_list("agent", flat=True)):
-        rows = UnansweredQuestion.objects.filter(agent=agent_id).order_by("-asked_at", "-pk")
-        extra = list(rows.values_list("pk", flat=True)[settings.UNANSWERED_MAX_QUESTIONS :])
-        for start in range(0, len(extra), GROUP_BATCH):
-            batch = UnansweredQuestion.objects.filter(pk__in=extra[start : start + GROUP_BATCH])
-            gone += batch.delete()[0]
+    rows = UnansweredQuestion.objects.order_by("-asked_at", "-pk")
+    gone += delete_beyond(rows, of_each="agent", most=settings.UNANSWERED_MAX_QUESTIONS)
     if gone:
         _drop_empty_groups()
+    return gone
+
+
+def delete_beyond(rows: "QuerySet[Any]", *, of_each: str, most: int) -> int:
+    """Keep the first `most` rows of each value of a field, in their order; returns how many went."""
+    crowded = rows.order_by().values(of_each).annotate(kept=Count("pk")).filter(kept__gt=most)
+    gone = 0
+    for key in list(crowded.values_list(of_each, flat=True)):
+        extra = list(rows.filter(**{of_each: key}).values_list("pk", flat=True)[most:])
+        for start in range(0, len(extra), GROUP_BATCH):
+            gone += rows.filter(pk__in=extra[start : start + GROUP_BATCH]).delete()[0]
     return gone
 
 

@@ -101,15 +101,11 @@ class _Snapshot:
                     for spec in self.specs
                     if spec.tags <= tags
                     and spec.name not in unusable
-                    and self._offers(spec, agent_id)
+                    and agent_id in self.agents.get(spec.name, (agent_id,))
                 ),
                 tokens=self.key[0],
             )
         return found
-
-    def _offers(self, spec: ToolSpec, agent_id: int | None) -> bool:
-        agents = self.agents.get(spec.name)
-        return agents is None or agent_id in agents
 
 
 _lock = threading.Lock()

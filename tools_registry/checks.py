@@ -23,7 +23,7 @@ def _selectors() -> list[checks.CheckMessage]:
     found: list[checks.CheckMessage] = []
     for mode in ToolMode.values:
         try:
-            found.extend(tool_selector(mode).check())
+            tool_selector(mode)
         except (ImproperlyConfigured, ImportError, KeyError, TypeError) as error:
             found.append(
                 checks.Error(

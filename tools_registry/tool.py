@@ -131,9 +131,6 @@ class Registry:
     def __iter__(self) -> Iterator[ToolSpec]:
         return iter(self._tools.values())
 
-    def __len__(self) -> int:
-        return len(self._tools)
-
 
 registry = Registry()
 

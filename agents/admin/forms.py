@@ -7,7 +7,6 @@ keys that are set; what it cannot show (unknown keys, invalid values that a scri
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from unfold.overrides import FORMFIELD_OVERRIDES
@@ -21,7 +20,7 @@ from agents.inheritance import (
     inherited_text,
     value_text,
 )
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, overlay_errors
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"
@@ -101,15 +100,8 @@ def overlay_field_names() -> list[str]:
 
 def _is_editable(key: str, value: Any) -> bool:
     """Whether the generated field of `key` can show this stored value and give it back unchanged."""
-    if key == "indexing_method":
-        return value in IndexingMethod.values
     knob = RuntimeSettings.knobs().get(key)
-    if knob is None:
-        return False
-    try:
-        return bool(knob.clean(value, None) == value)
-    except ValidationError:
-        return False
+    return not overlay_errors(key, value) and (knob is None or knob.clean(value, None) == value)
 
 
 def _overlay_field(knob: "models.Field[Any, Any]") -> forms.Field:

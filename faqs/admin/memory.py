@@ -408,7 +408,7 @@ def _tested(*, deployment: Deployment, question: str, threshold: float | None) -
     return {
         "tested": True,
         "threshold": applied,
-        "model": model.recipe.model,
+        "embedding_model": model.recipe.model,
         "served": next((v.entry_id for v in verdicts if not v.refusal), None),
         "verdicts": [
             (verdict, admin_url(CachedResponse, "change", verdict.entry_id)) for verdict in verdicts

@@ -123,18 +123,19 @@ def may_draft(request: HttpRequest) -> bool:
     return request.user.has_perms(["faqs.view_questiongroup", "faqs.add_learnedresponse"])
 
 
+def _group(key: int) -> QuestionGroup:
+    return get_object_or_404(QuestionGroup.objects.select_related("agent", "response"), pk=key)
+
+
 @require_POST
 def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     """One click: a draft with the group's questions, opened in the editor."""
     if not may_draft(request):
         raise PermissionDenied
-    group = get_object_or_404(
-        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
-    )
+    group = _group(group_id)
+    owner = request.user if request.user.is_authenticated else None
     try:
-        response = draft_from_group(
-            group, owner=request.user if request.user.is_authenticated else None
-        )
+        response = draft_from_group(group, owner=owner)
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
@@ -149,9 +150,7 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     """Make the group's draft valid and lead to the replay of its questions."""
     if not (may_draft(request) and request.user.has_perm("faqs.change_learnedresponse")):
         raise PermissionDenied
-    group = get_object_or_404(
-        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
-    )
+    group = _group(group_id)
     back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
     if not approve_draft(group):
         messages.error(

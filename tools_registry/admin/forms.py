@@ -15,10 +15,11 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from agents.network import host_of
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
-from tools_registry.sources.network import header_problem, host_of
+from tools_registry.sources.network import header_problem
 from tools_registry.tool import ToolSpec
 
 PARAMETER_PREFIX = "parameter_"
@@ -171,7 +172,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         url: str = self.cleaned_data["url"]
         if url:
             try:
-                host_of(url)
+                host_of(url, ToolSourceError)
             except ToolSourceError as error:
                 raise ValidationError(
                     gettext("Une adresse http ou https est attendue."), code="invalid"

@@ -1,11 +1,9 @@
 """Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
 
 Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
-with `success=False` that the model reads. The wall of tags is checked again here, against the catalogue and the user's
-groups as they are now.
-Only `execute_calls` is asynchronous; tools are plain functions, run across the bridge that they declare. A thread cannot
-be stopped: a tool that outlives its timeout goes on unheard, which is why backends bound their own waits and why a tool
-that keeps failing is suspended.
+with `success=False` that the model reads. The wall of tags is checked again here, as rights are now. Tools are plain
+functions, run across the bridge that they declare. A thread cannot be stopped: a tool that outlives its timeout goes
+on unheard, which is why backends bound their own waits and why a tool that keeps failing is suspended.
 """
 
 import asyncio
@@ -137,16 +135,18 @@ async def _execute(
 def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
     """The arguments as an object that fits the tool's schema; raises `InvalidToolArgumentsError` saying why not."""
     if len(text) > settings.TOOL_MAX_ARGUMENT_CHARACTERS:
-        raise _invalid(f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}.")
+        raise InvalidToolArgumentsError(
+            f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}."
+        )
     try:
         # An empty text is what some models send for a tool without parameters.
         arguments = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise _invalid("The arguments are not JSON.") from error
+        raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
-        raise _invalid("The arguments are not a JSON object.")
+        raise InvalidToolArgumentsError("The arguments are not a JSON object.")
     if problem := schema_problem(spec, arguments):
-        raise _invalid(problem)
+        raise InvalidToolArgumentsError(problem)
     return arguments
 
 
@@ -193,10 +193,6 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
         raise ToolFailedError(f"{type(error).__name__} in {spec.name}.") from error
     breaker.succeeded()
     return value
-
-
-def _invalid(detail: str) -> InvalidToolArgumentsError:
-    return InvalidToolArgumentsError(detail)
 
 
 def _error_json(error: ToolError) -> str:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from django.core.checks import CheckMessage
-
 from agents.backends import BackendHandler
 from knowledge.embeddings.base import Vectors, embedder
 from tools_registry.catalog import ToolList
@@ -108,9 +106,6 @@ class ToolSelector(ABC):
         self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
     ) -> list[RankedTool]:
         """The `limit` best candidates, best first."""
-
-    def check(self) -> list[CheckMessage]:
-        return []
 
 
 _selectors: BackendHandler[ToolSelector] = BackendHandler("TOOL_SELECTORS", ToolSelector)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx2
 from django.conf import settings
 
+from agents.network import guarded_async_client, host_of
 from tools_registry.exceptions import (
     ToolError,
     ToolFailedError,
@@ -22,7 +23,7 @@ from tools_registry.exceptions import (
 )
 from tools_registry.models import SourceKind
 from tools_registry.sources.base import DeclaredTool, SourceAddress
-from tools_registry.sources.network import guarded_async_client, host_of, resolved_headers
+from tools_registry.sources.network import reach_of, resolved_headers
 from tools_registry.sources.sessions import Sessions
 from tools_registry.tool import Arguments
 
@@ -130,9 +131,9 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
         else:
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 guarded_async_client(
-                    allowed=[host_of(address.url)],
+                    reach_of([host_of(address.url, ToolSourceError)]),
                     timeout=address.timeout_seconds,
-                    headers=address.headers,
+                    headers=resolved_headers(address.headers),
                 )
             )
             transport = streamable_http_client(

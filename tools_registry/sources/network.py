@@ -7,10 +7,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-import httpx2
 from django.conf import settings
 
-from agents import network
+from agents.network import Reach
 from tools_registry.exceptions import ToolSourceError
 
 SECRET_PREFIX = "TOOL_SECRET_"  # noqa: S105  # the beginning of the names, not a secret
@@ -50,35 +49,9 @@ def resolved_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}
 
 
-def host_of(url: str | httpx2.URL) -> str:
-    """`host`, or `host:port` where the port is not the usual one; raises `ToolSourceError` for anything but a web URL."""
-    return network.host_of(url, ToolSourceError)
-
-
-def check_host(url: str | httpx2.URL, allowed: Sequence[str]) -> None:
-    """Raise `ToolSourceError` unless the address's host is one of `allowed`."""
-    network.check_url(url, _reach(allowed))
-
-
-def guarded_client(
-    *, allowed: Sequence[str], timeout: float, headers: Mapping[str, str] | None = None
-) -> httpx2.Client:
-    """A client that reaches allowed hosts only, and follows no redirect."""
-    return network.guarded_client(
-        _reach(allowed), timeout=timeout, headers=resolved_headers(headers or {})
-    )
-
-
-def guarded_async_client(
-    *, allowed: Sequence[str], timeout: float, headers: Mapping[str, str] | None = None
-) -> httpx2.AsyncClient:
-    return network.guarded_async_client(
-        _reach(allowed), timeout=timeout, headers=resolved_headers(headers or {})
-    )
-
-
-def _reach(allowed: Sequence[str]) -> network.Reach:
-    return network.Reach(
+def reach_of(allowed: Sequence[str]) -> Reach:
+    """What a source that may call these hosts can connect to."""
+    return Reach(
         max_bytes=settings.TOOL_MAX_RESPONSE_BYTES,
         hosts=allowed,
         internal=settings.TOOL_INTERNAL_HOSTS,

@@ -7,7 +7,7 @@ host. Operations that change something (anything but GET and HEAD) need a person
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -15,6 +15,7 @@ from urllib.parse import quote, urljoin
 import httpx2
 import yaml
 
+from agents.network import check_url, guarded_client, host_of
 from tools_registry.exceptions import (
     ToolDefinitionError,
     ToolFailedError,
@@ -24,7 +25,7 @@ from tools_registry.exceptions import (
 )
 from tools_registry.schema import checked_schema
 from tools_registry.sources.base import DeclaredTool, SourceAddress
-from tools_registry.sources.network import check_host, guarded_client, host_of
+from tools_registry.sources.network import reach_of, resolved_headers
 from tools_registry.tool import Arguments
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
@@ -70,11 +71,7 @@ def call_operation(
     url, query, headers = _request_parts(operation, arguments)
     body = arguments.get(_BODY) if operation.get("has_body") else None
     try:
-        with guarded_client(
-            allowed=address.allowed_hosts,
-            timeout=address.timeout_seconds,
-            headers=address.headers,
-        ) as client:
+        with _client(address, address.allowed_hosts) as client:
             response = client.request(
                 str(operation["method"]).upper(),
                 url,
@@ -93,12 +90,15 @@ def call_operation(
     return {"status": response.status_code, "body": _body_of(response)}
 
 
+def _client(address: SourceAddress, allowed: Sequence[str]) -> httpx2.Client:
+    headers = resolved_headers(address.headers)
+    return guarded_client(reach_of(allowed), timeout=address.timeout_seconds, headers=headers)
+
+
 def _fetch(address: SourceAddress) -> str:
-    allowed = [*address.allowed_hosts, host_of(address.url)]
+    allowed = [*address.allowed_hosts, host_of(address.url, ToolSourceError)]
     try:
-        with guarded_client(
-            allowed=allowed, timeout=address.timeout_seconds, headers=address.headers
-        ) as client:
+        with _client(address, allowed) as client:
             response = client.get(address.url)
     except httpx2.HTTPError as error:
         raise ToolSourceError(f"The document cannot be fetched: {type(error).__name__}.") from error
@@ -123,7 +123,7 @@ def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
     url = urljoin(address.url, str(first.get("url", "/")) if isinstance(first, dict) else "/")
     if "{" in url:
         raise ToolSourceError("The document's server has variables; write its whole address.")
-    check_host(url, address.allowed_hosts)
+    check_url(url, reach_of(address.allowed_hosts))
     return url.rstrip("/")
 
 

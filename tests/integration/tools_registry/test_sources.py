@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
+from agents.network import guarded_client
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
@@ -21,7 +22,7 @@ from tools_registry.exceptions import ToolSourceError
 from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
 from tools_registry.sources.mcp import close_sessions
-from tools_registry.sources.network import guarded_client, header_problem, resolved_headers
+from tools_registry.sources.network import header_problem, reach_of, resolved_headers
 from tools_registry.sources.refresh import refresh_source
 
 VISITOR: frozenset[str] = frozenset()
@@ -181,7 +182,7 @@ class AllowListTests(TestCase):
                 ToolSource(slug="s", name="n", kind=kind).full_clean()
 
     def test_tool_stays_within_its_hosts_and_out_of_internal_addresses(self) -> None:
-        with guarded_client(allowed=["127.0.0.1"], timeout=1) as client:
+        with guarded_client(reach_of(["127.0.0.1"]), timeout=1) as client:
             with self.assertRaisesMessage(ToolSourceError, "internal address"):
                 client.get("http://127.0.0.1/")
             with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
