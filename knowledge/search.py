@@ -22,8 +22,10 @@ from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
 from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.generations import collection_alias
 from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
@@ -171,6 +173,23 @@ def search(
         ]
     passages = [passage_from_hit(hit) for hit in hits]
     return SearchResult(tuple(passages)) if weight is None else ranked(passages, weight)
+
+
+def query_of(question: str) -> Query:
+    """A question as an index is asked it."""
+    model = embedder()
+    return Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe, question)
+
+
+def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchResult:
+    """What a turn of this configuration would find, confirmed."""
+    found = search(
+        collection_alias(config.agent_slug, config.indexing_method),
+        query_of(question),
+        limit=limit,
+        min_score=config.match_threshold,
+    )
+    return confirm_passages(found, agent_id=config.agent_id)
 
 
 def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:

@@ -14,7 +14,6 @@ from typing import Any
 from django.conf import settings
 
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import (
     CollectionMissingError,
     EmbeddingInputError,
@@ -28,8 +27,7 @@ from knowledge.indexing.rebuild import (
     fill_generation,
 )
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.search import confirm_passages, search
-from knowledge.vectors.base import Query
+from knowledge.search import confirm_passages, query_of, search
 from knowledge.vectors.generations import collection_alias, new_generation
 from knowledge.vectors.payloads import Passage
 
@@ -161,13 +159,8 @@ def _question(line: str) -> str:
 def _retrieve(
     agent: Agent, method: IndexingMethod, question: str, collection: str
 ) -> tuple[Retrieved, ...] | None:
-    model = embedder()
     try:
-        found = search(
-            collection,
-            Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe, question),
-            limit=COMPARED_PASSAGES,
-        )
+        found = search(collection, query_of(question), limit=COMPARED_PASSAGES)
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
         return None
     passages = confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)

@@ -251,16 +251,11 @@ def _write_as_rows_say(
     written: dict[int, list[PlannedPoint]] = {}
     for attempt in range(_MAX_MOVES):
         collection = current_generation(store, agent, method, model.recipe)
-        # Listed before the rows are read: a point written since belongs to a row of since.
         listed = store.ids_where(collection, of_documents(keys)) if keys else []
         planned = _plan(keys, method)
         points = [point for each in planned.values() for point in each]
         writer = PointWriter(store=store, collection=collection, embedder=model)
-        writer.write(points, total=len(points), on_progress=on_progress)
-        wanted = {point.id for point in points}
-        # Of rows that are gone: fewer questions, a chunk switched off, a document deleted.
-        if strays := [point_id for point_id in listed if point_id not in wanted]:
-            store.delete(collection, strays)
+        writer.settle(points, listed, on_progress)
         report.embedded += writer.counts.embedded
         reused = writer.counts.reused if not attempt else reused
         written = planned

@@ -8,10 +8,12 @@ collection's or an alias's, never both. Implementations translate vendor errors:
 ones that leave.
 """
 
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +21,9 @@ from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.exceptions import EmbeddingMismatchError, KnowledgeError
+
+T = TypeVar("T")
 
 #: Two engines agree on a cosine to about a millionth; what is closer than that is a tie.
 SCORE_DECIMALS = 6
@@ -102,6 +106,10 @@ class PayloadFilter:
     any_of: tuple[Condition, ...] = ()
     none_of: tuple[Condition, ...] = ()
 
+    def __bool__(self) -> bool:
+        """Whether it asks for anything."""
+        return bool(self.all_of or self.any_of or self.none_of)
+
     @property
     def keys(self) -> frozenset[str]:
         """The payload fields that this filter looks at."""
@@ -120,7 +128,7 @@ class CollectionInfo:
     name: str
     recipe: Recipe
     points: int
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
 
 
 class VectorStore(ABC):
@@ -176,9 +184,6 @@ class VectorStore(ABC):
     @abstractmethod
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove points; ids that are not there are no error."""
-
-    @abstractmethod
-    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None: ...
 
     @abstractmethod
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
@@ -243,6 +248,19 @@ class VectorStore(ABC):
             raise EmbeddingMismatchError(
                 f"Collection {collection!r} was built with {stored}, the embedder in use is {used}."
             )
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
+
+
+def point_uuid(point_id: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(point_id)
+    except ValueError as error:
+        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
 
 
 _stores: BackendHandler[VectorStore] = BackendHandler("VECTOR_STORES", VectorStore)

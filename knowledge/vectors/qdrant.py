@@ -12,7 +12,6 @@ points with most of the words, and for each word the point that says it most, fr
 
 import re
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +40,8 @@ from knowledge.vectors.base import (
     Together,
     Vector,
     VectorStore,
+    batches,
+    point_uuid,
 )
 from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
 from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
@@ -96,15 +97,17 @@ class QdrantVectorStore(VectorStore):
 
         rows = self._unit_rows(collection, self._recipe(collection), [p.vector for p in points])
         structs = {
-            _id(point.id): models.PointStruct(
-                id=_id(point.id),
+            (key := str(point_uuid(point.id))): models.PointStruct(
+                id=key,
                 vector={_DENSE: row.tolist(), _TERMS: _sparse(document_terms(point.payload))},
                 payload=dict(point.payload),
             )
             for point, row in zip(points, rows, strict=True)
         }
-        for batch in _batches(list(structs.values())):
-            self._write(collection, batch)
+        for batch in batches(structs.values(), _WRITE_BATCH):
+            self._call(
+                lambda client, batch=batch: client.upsert(self._name(collection), batch, wait=True)
+            )
 
     def query(
         self,
@@ -168,54 +171,38 @@ class QdrantVectorStore(VectorStore):
         return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
-        wanted = list({_id(point_id) for point_id in ids})
-        if not wanted:
-            self._recipe(collection)
         points: dict[str, Point] = {}
-        for batch in _batches(wanted):
-            points.update((point.id, point) for point in self._read(collection, batch))
+        for batch in self._wanted(collection, ids):
+            records = self._call(
+                lambda client, batch=batch: client.retrieve(
+                    self._name(collection), batch, with_payload=True, with_vectors=[_DENSE]
+                )
+            )
+            points.update((point.id, point) for point in map(_point, records))
         return points
 
     def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
         self._recipe(collection)
-        return self._scroll(collection, batch_size)
+        pages = self._pages(collection, batch_size, with_payload=True, with_vectors=[_DENSE])
+        return ([_point(record) for record in records] for records in pages if records)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         from qdrant_client import models
 
-        wanted = list({_id(point_id) for point_id in ids})
-        if not wanted:
-            self._recipe(collection)
-        for batch in _batches(wanted):
-            self._remove(collection, models.PointIdsList(points=list(batch)))
-
-    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None:
-        from qdrant_client import models
-
-        kept = _filter(payload_filter) or models.Filter()
-        self._remove(collection, models.FilterSelector(filter=kept))
+        for batch in self._wanted(collection, ids):
+            selector = models.PointIdsList(points=list(batch))
+            self._call(
+                lambda client, selector=selector: client.delete(
+                    self._name(collection), selector, wait=True
+                )
+            )
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         kept = _filter(payload_filter)
-        found: list[str] = []
-        offset: Any = None
-        while True:
-            after = offset
-
-            def ask(client: "QdrantClient", at: Any = after) -> "tuple[list[models.Record], Any]":
-                return client.scroll(
-                    self._name(collection),
-                    scroll_filter=kept,
-                    limit=_IDS_AT_ONCE,
-                    offset=at,
-                    with_payload=False,
-                    with_vectors=False,
-                )
-
-            records, offset = self._call(ask)
-            found += [str(record.id) for record in records]
-            if offset is None:
-                return found
+        pages = self._pages(
+            collection, _IDS_AT_ONCE, scroll_filter=kept, with_payload=False, with_vectors=False
+        )
+        return [str(record.id) for records in pages for record in records]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         counted = self._call(
@@ -226,18 +213,17 @@ class QdrantVectorStore(VectorStore):
         return counted.count
 
     def info(self, collection: str) -> CollectionInfo:
-        name = self.resolve_alias(collection) or collection
         aliases = self._aliases()
-        return CollectionInfo(
-            name=name,
-            recipe=self._recipe(name),
-            points=self.count(name),
-            aliases=tuple(sorted(alias for alias, target in aliases.items() if target == name)),
-        )
+        name = aliases.get(collection, collection)
+        return CollectionInfo(name, self._recipe(name), self.count(name), _of(aliases, name))
 
     def collections(self) -> list[CollectionInfo]:
         found = self._call(lambda client: client.get_collections()).collections
-        names = [c.name.removeprefix(self._prefix) for c in found if self._is_named_by_us(c.name)]
+        names = [
+            each.name.removeprefix(self._prefix)
+            for each in found
+            if each.name.startswith(self._prefix)
+        ]
         aliases = self._aliases()
         infos: list[CollectionInfo] = []
         for name in sorted(names):
@@ -248,8 +234,7 @@ class QdrantVectorStore(VectorStore):
                 points = self.count(name)
             except CollectionMissingError:
                 continue  # dropped by another process since the list was made
-            own = tuple(sorted(alias for alias, target in aliases.items() if target == name))
-            infos.append(CollectionInfo(name, recipe, points, own))
+            infos.append(CollectionInfo(name, recipe, points, _of(aliases, name)))
         return infos
 
     def point_alias(self, alias: str, collection: str) -> None:
@@ -309,9 +294,6 @@ class QdrantVectorStore(VectorStore):
                 )
             ]
         return []
-
-    def _write(self, collection: str, batch: "Sequence[models.PointStruct]") -> None:
-        self._call(lambda client: client.upsert(self._name(collection), batch, wait=True))
 
     def _nearest(
         self,
@@ -448,33 +430,22 @@ class QdrantVectorStore(VectorStore):
                     others[kind] = hit
         return sorted(others.values(), key=lambda hit: (-hit.score, hit.id))
 
-    def _read(self, collection: str, ids: Sequence[str]) -> list[Point]:
-        records = self._call(
-            lambda client: client.retrieve(
-                self._name(collection), ids, with_payload=True, with_vectors=[_DENSE]
-            )
-        )
-        return [_point(record) for record in records]
+    def _wanted(self, collection: str, ids: Sequence[str]) -> Iterator[list[str]]:
+        """The ids, each once, in batches; where there is none, that the collection exists is asked all the same."""
+        if not ids:
+            self._recipe(collection)
+        return batches({str(point_uuid(point_id)) for point_id in ids}, _WRITE_BATCH)
 
-    def _remove(self, collection: str, selector: Any) -> None:
-        self._call(lambda client: client.delete(self._name(collection), selector, wait=True))
-
-    def _scroll(self, collection: str, batch_size: int) -> Iterator[list[Point]]:
+    def _pages(self, collection: str, size: int, **wanted: Any) -> "Iterator[list[models.Record]]":
+        """Every record, in batches of `size`; `wanted` says which, and what of them."""
         offset: Any = None
 
         def ask(client: "QdrantClient") -> "tuple[list[models.Record], Any]":
-            return client.scroll(
-                self._name(collection),
-                limit=batch_size,
-                offset=offset,
-                with_payload=True,
-                with_vectors=[_DENSE],
-            )
+            return client.scroll(self._name(collection), limit=size, offset=offset, **wanted)
 
         while True:
             records, offset = self._call(ask)
-            if records:
-                yield [_point(record) for record in records]
+            yield records
             if offset is None:
                 return
 
@@ -498,21 +469,16 @@ class QdrantVectorStore(VectorStore):
             return
         if self._url == IN_PROCESS:
             return  # there it would only warn that indexes have no effect
-        for field in FILTERED_TEXTS:
-            self._index(collection, field)
-        for field in FILTERED_NUMBERS:
-            self._index(collection, field, integer=True)
-
-    def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
-        from qdrant_client import models
-
-        schema = models.PayloadSchemaType.INTEGER if integer else models.PayloadSchemaType.KEYWORD
-
-        self._call(
-            lambda client: client.create_payload_index(
-                self._name(collection), field, schema, wait=True
+        schemas = {
+            **dict.fromkeys(FILTERED_TEXTS, models.PayloadSchemaType.KEYWORD),
+            **dict.fromkeys(FILTERED_NUMBERS, models.PayloadSchemaType.INTEGER),
+        }
+        for field, schema in schemas.items():
+            self._call(
+                lambda client, field=field, schema=schema: client.create_payload_index(
+                    self._name(collection), field, schema, wait=True
+                )
             )
-        )
 
     def _recipe(self, collection: str) -> Recipe:
         recipe = self._read_recipe(collection)
@@ -538,11 +504,8 @@ class QdrantVectorStore(VectorStore):
                 self._prefix
             )
             for alias in found
-            if self._is_named_by_us(alias.alias_name)
+            if alias.alias_name.startswith(self._prefix)
         }
-
-    def _is_named_by_us(self, name: str) -> bool:
-        return name.startswith(self._prefix)
 
     def _name(self, name: str) -> str:
         return self._prefix + name
@@ -616,11 +579,9 @@ def _default_port(url: str) -> int:
     return 443 if urlsplit(url).scheme == "https" else 6333
 
 
-def _id(point_id: str) -> str:
-    try:
-        return str(uuid.UUID(point_id))
-    except ValueError as error:
-        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
+def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:
+    """The aliases of a collection."""
+    return tuple(sorted(alias for alias, target in aliases.items() if target == name))
 
 
 def _cosine(score: float) -> float:
@@ -658,7 +619,7 @@ def _overlap(held: dict[int, float], worth: dict[int, float]) -> float:
 def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
     from qdrant_client import models
 
-    if payload_filter is None or not payload_filter.keys:
+    if not payload_filter:
         return None
 
     def matching(conditions: Sequence[Condition]) -> list[Any] | None:
@@ -675,8 +636,3 @@ def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
         should=matching(payload_filter.any_of),
         must_not=matching(payload_filter.none_of),
     )
-
-
-def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), _WRITE_BATCH):
-        yield items[start : start + _WRITE_BATCH]

@@ -215,7 +215,7 @@ class Snapshot(Generic[K]):
     ) -> tuple[npt.NDArray[np.intp] | None, Vector]:
         """The scores of the rows that count, and their positions (`None`: all rows, in order)."""
         kept = self._alive
-        if payload_filter is not None:
+        if payload_filter:
             matching = self.mask(payload_filter)
             kept = matching if kept is None else matching & kept
         if kept is None:
