@@ -222,14 +222,6 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
         """Chunks without questions: they are found by their content only."""
         return self.filter(units_origin=UnitsOrigin.WAITING)
 
-    def edited(self) -> Self:
-        """Chunks whose text or questions staff have changed."""
-        return self.filter(source__isnull=False)
-
-    def in_conflict(self) -> Self:
-        """Edited chunks whose document has changed in the same place since: staff decide."""
-        return self.filter(conflict__isnull=False)
-
     def served(self) -> Self:
         """Chunks that have points and may answer."""
         return self.filter(enabled=True, document__enabled=True)
@@ -349,6 +341,10 @@ class BuildStatus(models.TextChoices):
     STAGED = "staged", _("À approuver")
     FAILED = "failed", _("En échec")
     CANCELLED = "cancelled", _("Annulé")
+
+
+UNDER_WAY = (BuildStatus.QUEUED, BuildStatus.RUNNING)
+GIVEN_UP = (BuildStatus.FAILED, BuildStatus.CANCELLED)
 
 
 class BuildKind(models.TextChoices):

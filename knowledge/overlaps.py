@@ -19,8 +19,7 @@ from django.db.models import Q
 
 from agents.models import Agent, IndexingMethod
 from knowledge.calibration.profiles import threshold_profile
-from knowledge.language.folding import fold_keeping_accents
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.vectors.base import Hit, Vector, vector_store
 from knowledge.vectors.generations import collection_alias

@@ -24,7 +24,7 @@ from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.base import Query, Wanted, vector_store
 from knowledge.vectors.generations import collection_alias
 from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
@@ -147,31 +147,14 @@ def search(
     """
     profile = threshold_profile(query.recipe.model)
     weight = profile.lexical_weight if profile is not None and query.text else None
-    points = limit * POINTS_PER_PASSAGE
-    kept = searched_filter(list(categories))
-    if weight is None:
-        hits = vector_store().query(
-            collection,
-            query.vector,
-            recipe=query.recipe,
-            limit=points,
-            payload_filter=kept,
-            min_score=min_score,
-        )
-    else:
-        hits = [
-            hit
-            for hit in vector_store().query_hybrid(
-                collection,
-                query,
-                lexical_weight=weight,
-                limit=points,
-                payload_filter=kept,
-                together=OF_ONE_CHUNK,
-            )
-            if min_score is None or hit.score >= min_score
-        ]
-    passages = [passage_from_hit(hit) for hit in hits]
+    wanted = Wanted(
+        limit=limit * POINTS_PER_PASSAGE,
+        payload_filter=searched_filter(list(categories)),
+        min_score=min_score,
+        lexical_weight=weight,
+        together=OF_ONE_CHUNK,
+    )
+    passages = [passage_from_hit(hit) for hit in vector_store().query(collection, query, wanted)]
     return SearchResult(tuple(passages)) if weight is None else ranked(passages, weight)
 
 

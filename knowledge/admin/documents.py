@@ -41,6 +41,9 @@ from knowledge.models import (
     WebPage,
 )
 
+_DESCRIPTION = ("state", "name", "title", "agent", "source_type", "language_name", "passages")
+_PAGE = ("page_link", "page_source", "page_checked")
+_FILE = ("file_link", "created_at", "indexed_at")
 _DOCUMENT_TONES: dict[str, Tone] = {
     DocumentStatus.PENDING: "busy",
     DocumentStatus.INDEXED: "good",
@@ -124,40 +127,13 @@ class DocumentAdmin(StaffAdmin):
     search_fields = ("name", "title")
     ordering = ("name",)
     actions = ("index_again",)
-    readonly_fields = (
-        "name",
-        "title",
-        "agent",
-        "source_type",
-        "language_name",
-        "state",
-        "passages",
-        "page_link",
-        "page_source",
-        "page_checked",
-        "file_link",
-        "created_at",
-        "indexed_at",
-    )
+    readonly_fields = (*_DESCRIPTION, *_PAGE, *_FILE)
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "state",
-                    "name",
-                    "title",
-                    "agent",
-                    "source_type",
-                    "language_name",
-                    "passages",
-                )
-            },
-        ),
+        (None, {"fields": _DESCRIPTION}),
         (_("Modifier"), {"fields": ("category", "enabled", "replacement")}),
-        (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
+        (_("Fichier"), {"fields": _FILE}),
     )
-    page_fieldset = (_("Page du web"), {"fields": ("page_link", "page_source", "page_checked")})
+    page_fieldset = (_("Page du web"), {"fields": _PAGE})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         documents: QuerySet[Document] = super().get_queryset(request)
@@ -169,13 +145,12 @@ class DocumentAdmin(StaffAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Who may only look has no file to choose, and a page is replaced by its next reading alone."""
         first, edited, last = self.fieldsets
-        if not self.has_change_permission(request, obj):
-            edited = (_("Réglages"), {"fields": ("category", "enabled")})
-        elif isinstance(obj, Document) and obj.url:
-            edited = (_("Modifier"), {"fields": ("category", "enabled")})
-        if isinstance(obj, Document) and obj.url:
-            return (first, edited, self.page_fieldset, last)
-        return (first, edited, last)
+        is_page = isinstance(obj, Document) and obj.url
+        may_change = self.has_change_permission(request, obj)
+        if is_page or not may_change:
+            title = edited[0] if may_change else _("Réglages")
+            edited = (title, {"fields": ("category", "enabled")})
+        return (first, edited, self.page_fieldset, last) if is_page else (first, edited, last)
 
     def get_urls(self) -> list[URLPattern]:
         download = path(

@@ -41,7 +41,6 @@ class SearchTrialForm(forms.Form):
 
 @require_safe
 def try_search(request: HttpRequest) -> HttpResponse:
-    """Ask a deployment's index as a turn would, and show what comes back; nothing is answered or stored."""
     require(request, "knowledge.view_chunk")
     form = SearchTrialForm(request.GET if "question" in request.GET else None)
     if "deployment" in request.GET and not form.is_bound:

@@ -29,7 +29,6 @@ from knowledge.indexing.rebuild import (
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.search import confirm_passages, query_of, search
 from knowledge.vectors.generations import collection_alias, new_generation
-from knowledge.vectors.payloads import Passage
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]
@@ -48,10 +47,12 @@ def register_question_source(source: QuestionSource) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    title: str
+    """A passage; two are the same where title and score alone differ."""
+
+    title: str = field(compare=False)
     question: str
     excerpt: str
-    score: float
+    score: float = field(compare=False)
     chunk_id: int | None
 
 
@@ -65,21 +66,18 @@ class Comparison:
 
     @property
     def is_changed(self) -> bool:
-        return self.before is None or [_identity(r) for r in self.before] != [
-            _identity(r) for r in self.after
-        ]
+        return self.before != self.after
 
     @property
     def has_other_best(self) -> bool:
         """Whether another passage now comes first."""
-        best = [_identity(r) for r in (self.before or ())[:1]]
-        return best != [_identity(r) for r in self.after[:1]]
+        return (self.before or ())[:1] != self.after[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     diff: IndexDiff
-    comparisons: tuple[Comparison, ...] = field(default=())
+    comparisons: tuple[Comparison, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -164,18 +162,13 @@ def _retrieve(
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
         return None
     passages = confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)
-    return tuple(_retrieved(passage) for passage in passages)
-
-
-def _retrieved(passage: Passage) -> Retrieved:
-    return Retrieved(
-        title=passage.title,
-        question=passage.question,
-        excerpt=passage.content[:_EXCERPT],
-        score=round(passage.score, 4),
-        chunk_id=passage.chunk_id,
+    return tuple(
+        Retrieved(
+            title=passage.title,
+            question=passage.question,
+            excerpt=passage.content[:_EXCERPT],
+            score=round(passage.score, 4),
+            chunk_id=passage.chunk_id,
+        )
+        for passage in passages
     )
-
-
-def _identity(retrieved: Retrieved) -> tuple[int | None, str, str]:
-    return retrieved.chunk_id, retrieved.question, retrieved.excerpt

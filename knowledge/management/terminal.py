@@ -83,10 +83,7 @@ def agent_named(slug: str) -> Agent:
     with errors_to_terminal():
         agent = Agent.objects.filter(slug=slug).first()
     if agent is None:
-        known = ", ".join(Agent.objects.values_list("slug", flat=True)) or "none yet"
-        raise CommandError(
-            f"There is no agent {slug!r} (agents: {known}). Create it with: manage.py create_agent {slug}"
-        )
+        raise _unknown(Agent, slug, "Create it")
     return agent
 
 
@@ -94,12 +91,16 @@ def deployment_named(slug: str) -> Deployment:
     with errors_to_terminal():
         deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
     if deployment is None:
-        known = ", ".join(Deployment.objects.values_list("slug", flat=True)) or "none yet"
-        raise CommandError(
-            f"There is no deployment {slug!r} (deployments: {known}). "
-            f"Create one with: manage.py create_agent {slug}"
-        )
+        raise _unknown(Deployment, slug, "Create one")
     return deployment
+
+
+def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> CommandError:
+    kind = model._meta.model_name
+    known = ", ".join(model.objects.values_list("slug", flat=True)) or "none yet"
+    return CommandError(
+        f"There is no {kind} {slug!r} ({kind}s: {known}). {create} with: manage.py create_agent {slug}"
+    )
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:

@@ -14,28 +14,15 @@ from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
-from knowledge.parsing.base import unreadable
+from knowledge.parsing.base import MALFORMED, unreadable
 
 _MAIN_PARTS = {
     "word/document.xml": SourceType.DOCX,
     "xl/workbook.xml": SourceType.XLSX,
     "ppt/presentation.xml": SourceType.PPTX,
 }
-#: What the libraries raise at a malformed file; what the XML parser raises derives from `SyntaxError`.
-MALFORMED = (
-    SyntaxError,
-    zipfile.BadZipFile,
-    zlib.error,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    NotImplementedError,
-    OSError,
-    RecursionError,
-)
+#: What the XML parser raises derives from `SyntaxError`.
+MALFORMED_ARCHIVE = (SyntaxError, zipfile.BadZipFile, zlib.error, *MALFORMED)
 
 
 def office_type(data: bytes, *, filename: str) -> SourceType:

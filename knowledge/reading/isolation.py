@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
@@ -156,23 +156,7 @@ def frame(value: dict[str, Any]) -> bytes:
 
 
 def read_as_json(document: ReadDocument) -> dict[str, Any]:
-    return {
-        "title": document.title,
-        "source_type": document.source_type.value,
-        "notices": list(document.notices),
-        "language": document.language,
-        "drafts": [
-            {
-                "content": draft.content,
-                "parent_context": draft.parent_context,
-                "category": draft.category,
-                "units": [[unit.question, unit.answer] for unit in draft.units],
-                "keywords": list(draft.keywords),
-                "summary": draft.summary,
-            }
-            for draft in document.drafts
-        ],
-    }
+    return asdict(document)
 
 
 def read_from_json(value: dict[str, Any]) -> ReadDocument:
@@ -183,12 +167,11 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
         language=value["language"],
         drafts=tuple(
             ChunkDraft(
-                content=draft["content"],
-                parent_context=draft["parent_context"],
-                category=draft["category"],
-                units=tuple(KnowledgeUnit(*unit) for unit in draft["units"]),
-                keywords=tuple(draft["keywords"]),
-                summary=draft["summary"],
+                **{
+                    **draft,
+                    "units": tuple(KnowledgeUnit(**unit) for unit in draft["units"]),
+                    "keywords": tuple(draft["keywords"]),
+                }
             )
             for draft in value["drafts"]
         ),

@@ -76,6 +76,21 @@ class Together:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above.
+
+    With a `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, the
+    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines), and after them what `together` names.
+    """
+
+    limit: int
+    payload_filter: "PayloadFilter | None" = None
+    min_score: float | None = None
+    lexical_weight: float | None = None
+    together: Together | None = None
+
+
 def scalar_kind(value: Json) -> type | None:
     """What a condition can compare `value` as; subclasses (string enumerations) count as their base."""
     return next((kind for kind in (bool, int, str) if isinstance(value, kind)), None)
@@ -144,34 +159,8 @@ class VectorStore(ABC):
         """Write points, all or none of each batch. A wrong vector size raises `EmbeddingMismatchError`."""
 
     @abstractmethod
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        """The `limit` nearest points by cosine; raises `EmbeddingMismatchError` for another recipe."""
-
-    @abstractmethod
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
-        """The `limit` best points by cosine + `lexical_weight` x overlap with the question's words.
-
-        Each hit has both. The `NEAREST_ALWAYS` nearest by cosine alone come along: thresholds are cosines. So do,
-        after them, the points that `together` names.
-        """
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
+        """The best points; raises `EmbeddingMismatchError` for another recipe."""
 
     @abstractmethod
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:

@@ -22,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge.language.classes import word_class
-from knowledge.language.folding import fold
+from knowledge.language.folding import fold, words
 from knowledge.language.stemming import common_stem
-from knowledge.language.tokens import words
 from knowledge.vectors.payloads import searched_fields
 
 Ids = npt.NDArray[np.uint32]

@@ -12,9 +12,9 @@ points with most of the words, and for each word the point that says it most, fr
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -37,9 +37,9 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
-    Together,
     Vector,
     VectorStore,
+    Wanted,
     batches,
     point_uuid,
 )
@@ -49,8 +49,6 @@ from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
-
-T = TypeVar("T")
 
 IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
@@ -105,50 +103,25 @@ class QdrantVectorStore(VectorStore):
             for point, row in zip(points, rows, strict=True)
         }
         for batch in batches(structs.values(), _WRITE_BATCH):
-            self._call(
-                lambda client, batch=batch: client.upsert(self._name(collection), batch, wait=True)
-            )
+            with self._asking() as client:
+                client.upsert(self._name(collection), batch, wait=True)
 
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        self._require_recipe(collection, self._recipe(collection), recipe)
-        asked = self._unit_rows(collection, recipe, [vector])[0]
-        if limit <= 0:
-            return []
-        found = self._nearest(collection, asked, limit, payload_filter, min_score)
-        floor = -2.0 if min_score is None else min_score
-        hits = [
-            Hit(str(point.id), _cosine(point.score), point.payload or {})
-            for point in found
-            if _cosine(point.score) >= floor
-        ]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
-
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
         self._require_recipe(collection, self._recipe(collection), query.recipe)
         asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
-        if limit <= 0:
+        if wanted.limit <= 0:
             return []
-        terms = question_terms(query.text)
-        depth = max(limit, _HYBRID_DEPTH)
-        found, rarities = self._either_way(collection, asked, terms, depth, payload_filter)
+        if wanted.lexical_weight is None:
+            hits = self._nearest(collection, asked, wanted)
+        else:
+            terms = question_terms(query.text)
+            hits = self._hybrid(collection, asked, terms, wanted, wanted.lexical_weight)
+        return [hit for hit in hits if wanted.min_score is None or hit.score >= wanted.min_score]
+
+    def _hybrid(
+        self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float
+    ) -> list[Hit]:
+        found, rarities = self._either_way(collection, asked, terms, wanted)
         worth = {
             term: weight * rarity
             for term, weight, rarity in zip(
@@ -160,24 +133,23 @@ class QdrantVectorStore(VectorStore):
             for point_id, (dense, held, _payload) in found.items()
         ]
         ranked = rank_hybrid(
-            scored, lexical_weight=lexical_weight, limit=limit, always=NEAREST_ALWAYS
+            scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS
         )
         hits = [
             Hit(point_id, cosine, found[point_id][2], overlap)
             for point_id, cosine, overlap in ranked
         ]
-        if together is not None:
-            hits += self._others(collection, asked, worth, hits, together, payload_filter)
+        if wanted.together is not None:
+            hits += self._others(collection, asked, worth, hits, wanted)
         return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         points: dict[str, Point] = {}
         for batch in self._wanted(collection, ids):
-            records = self._call(
-                lambda client, batch=batch: client.retrieve(
+            with self._asking() as client:
+                records = client.retrieve(
                     self._name(collection), batch, with_payload=True, with_vectors=[_DENSE]
                 )
-            )
             points.update((point.id, point) for point in map(_point, records))
         return points
 
@@ -191,11 +163,8 @@ class QdrantVectorStore(VectorStore):
 
         for batch in self._wanted(collection, ids):
             selector = models.PointIdsList(points=list(batch))
-            self._call(
-                lambda client, selector=selector: client.delete(
-                    self._name(collection), selector, wait=True
-                )
-            )
+            with self._asking() as client:
+                client.delete(self._name(collection), selector, wait=True)
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         kept = _filter(payload_filter)
@@ -205,12 +174,9 @@ class QdrantVectorStore(VectorStore):
         return [str(record.id) for records in pages for record in records]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
-        counted = self._call(
-            lambda client: client.count(
-                self._name(collection), count_filter=_filter(payload_filter), exact=True
-            )
-        )
-        return counted.count
+        kept = _filter(payload_filter)
+        with self._asking() as client:
+            return client.count(self._name(collection), count_filter=kept, exact=True).count
 
     def info(self, collection: str) -> CollectionInfo:
         aliases = self._aliases()
@@ -218,7 +184,8 @@ class QdrantVectorStore(VectorStore):
         return CollectionInfo(name, self._recipe(name), self.count(name), _of(aliases, name))
 
     def collections(self) -> list[CollectionInfo]:
-        found = self._call(lambda client: client.get_collections()).collections
+        with self._asking() as client:
+            found = client.get_collections().collections
         names = [
             each.name.removeprefix(self._prefix)
             for each in found
@@ -250,7 +217,8 @@ class QdrantVectorStore(VectorStore):
         if alias in aliases:
             delete = models.DeleteAlias(alias_name=self._name(alias))
             operations.insert(0, models.DeleteAliasOperation(delete_alias=delete))
-        self._call(lambda client: client.update_collection_aliases(operations))
+        with self._asking() as client:
+            client.update_collection_aliases(operations)
 
     def resolve_alias(self, alias: str) -> str | None:
         return self._aliases().get(alias)
@@ -260,18 +228,17 @@ class QdrantVectorStore(VectorStore):
 
         if alias in self._aliases():
             delete = models.DeleteAlias(alias_name=self._name(alias))
-            operations = [models.DeleteAliasOperation(delete_alias=delete)]
-            self._call(lambda client: client.update_collection_aliases(operations))
+            with self._asking() as client:
+                client.update_collection_aliases([models.DeleteAliasOperation(delete_alias=delete)])
 
     def drop(self, collection: str) -> None:
         name = self.resolve_alias(collection) or collection
-        try:
-            self._call(lambda client: client.delete_collection(self._name(name)))
-        except CollectionMissingError:
-            return
+        with suppress(CollectionMissingError), self._asking() as client:
+            client.delete_collection(self._name(name))
 
     def ping(self) -> None:
-        self._call(lambda client: client.get_collections())
+        with self._asking() as client:
+            client.get_collections()
 
     def check(self) -> list[CheckMessage]:
         if self._url == IN_PROCESS:
@@ -295,47 +262,33 @@ class QdrantVectorStore(VectorStore):
             ]
         return []
 
-    def _nearest(
-        self,
-        collection: str,
-        vector: Vector,
-        limit: int,
-        payload_filter: PayloadFilter | None,
-        min_score: float | None,
-    ) -> "list[models.ScoredPoint]":
-        """At least the `limit` best points, and all that tie with the last of them (the engine breaks ties anyhow)."""
-
-        def ask(client: "QdrantClient") -> "list[models.ScoredPoint]":
-            response = client.query_points(
-                self._name(collection),
-                query=vector.tolist(),
-                query_filter=_filter(payload_filter),
-                limit=wanted,
-                with_payload=True,
-                # Lower by more than the rounding; the caller compares rounded scores.
-                score_threshold=None if min_score is None else min_score - 1e-5,
-            )
-            return response.points
-
-        wanted = limit + 1
+    def _nearest(self, collection: str, vector: Vector, wanted: Wanted) -> list[Hit]:
+        """More are asked for until all are known that tie with the last one wanted: the engine breaks ties anyhow."""
+        # Lower by more than the rounding; the caller compares rounded scores.
+        floor = None if wanted.min_score is None else wanted.min_score - 1e-5
+        kept, size = _filter(wanted.payload_filter), wanted.limit + 1
         while True:
-            found = self._call(ask)
-            if len(found) < wanted or _cosine(found[-1].score) != _cosine(found[limit - 1].score):
-                return found
-            wanted *= 2
+            with self._asking() as client:
+                found = client.query_points(
+                    self._name(collection),
+                    query=vector.tolist(),
+                    query_filter=kept,
+                    limit=size,
+                    with_payload=True,
+                    score_threshold=floor,
+                ).points
+            hits = [Hit(str(each.id), _cosine(each.score), each.payload or {}) for each in found]
+            if len(hits) < size or hits[-1].score != hits[wanted.limit - 1].score:
+                return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: wanted.limit]
+            size *= 2
 
     def _either_way(
-        self,
-        collection: str,
-        vector: Vector,
-        terms: Terms,
-        depth: int,
-        payload_filter: PayloadFilter | None,
+        self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
     ) -> tuple[dict[str, tuple[Vector, dict[int, float], Payload]], list[float]]:
         """Points near the vector or with the terms (vector, terms, payload by id), and how rare each term is."""
         from qdrant_client import models
 
-        kept = _filter(payload_filter)
+        kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
         requests = [
             models.QueryRequest(
                 query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True
@@ -361,18 +314,15 @@ class QdrantVectorStore(VectorStore):
             )
             for term in terms.ids.tolist()
         ]
-        answers = self._call(
-            lambda client: client.query_batch_points(self._name(collection), requests)
-        )
+        with self._asking() as client:
+            answers = client.query_batch_points(self._name(collection), requests)
         lists = 2 if len(terms) else 1
         found: dict[str, tuple[Vector, dict[int, float], Payload]] = {
             str(point.id): (*_both_vectors(point.vector), point.payload or {})
             for answer in answers[:lists]
             for point in answer.points
         }
-        unknown = 0.0
-        if len(terms):
-            unknown = rarity(self.count(collection), 0)
+        unknown = rarity(self.count(collection), 0) if len(terms) else 0.0
         rarities = []
         for term, answer in zip(terms.ids.tolist(), answers[lists:], strict=True):
             if not answer.points:
@@ -388,12 +338,14 @@ class QdrantVectorStore(VectorStore):
         vector: Vector,
         worth: dict[int, float],
         hits: Sequence[Hit],
-        together: Together,
-        payload_filter: PayloadFilter | None,
+        wanted: Wanted,
     ) -> list[Hit]:
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
         from qdrant_client import models
 
+        together = wanted.together
+        if together is None:
+            return []
         groups: set[Any] = {
             g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)
         }
@@ -404,19 +356,18 @@ class QdrantVectorStore(VectorStore):
                 models.FieldCondition(
                     key=together.group, match=models.MatchAny(any=sorted(groups, key=str))
                 ),
-                *([own] if (own := _filter(payload_filter)) else []),
+                *([own] if (own := _filter(wanted.payload_filter)) else []),
             ]
         )
-        found = self._call(
-            lambda client: client.query_points(
+        with self._asking() as client:
+            found = client.query_points(
                 self._name(collection),
                 query=vector.tolist(),
                 query_filter=kept,
                 limit=_OTHERS_PER_GROUP * len(groups),
                 with_payload=True,
                 with_vectors=True,
-            )
-        ).points
+            ).points
         known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
         others: dict[tuple[Any, Any], Hit] = {}
         for point in found:
@@ -439,12 +390,11 @@ class QdrantVectorStore(VectorStore):
     def _pages(self, collection: str, size: int, **wanted: Any) -> "Iterator[list[models.Record]]":
         """Every record, in batches of `size`; `wanted` says which, and what of them."""
         offset: Any = None
-
-        def ask(client: "QdrantClient") -> "tuple[list[models.Record], Any]":
-            return client.scroll(self._name(collection), limit=size, offset=offset, **wanted)
-
         while True:
-            records, offset = self._call(ask)
+            with self._asking() as client:
+                records, offset = client.scroll(
+                    self._name(collection), limit=size, offset=offset, **wanted
+                )
             yield records
             if offset is None:
                 return
@@ -452,19 +402,16 @@ class QdrantVectorStore(VectorStore):
     def _create(self, collection: str, recipe: Recipe) -> None:
         from qdrant_client import models
 
+        size, near = recipe.dimensions, models.Distance.COSINE
+        terms = models.SparseVectorParams(modifier=models.Modifier.IDF)
         try:
-            self._call(
-                lambda client: client.create_collection(
+            with self._asking() as client:
+                client.create_collection(
                     self._name(collection),
-                    vectors_config=models.VectorParams(
-                        size=recipe.dimensions, distance=models.Distance.COSINE
-                    ),
-                    sparse_vectors_config={
-                        _TERMS: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                    },
+                    vectors_config=models.VectorParams(size=size, distance=near),
+                    sparse_vectors_config={_TERMS: terms},
                     metadata={_METADATA: {"recipe": recipe.as_json(), "prefix": self._prefix}},
                 )
-            )
         except _NameTakenError:
             return
         if self._url == IN_PROCESS:
@@ -474,11 +421,8 @@ class QdrantVectorStore(VectorStore):
             **dict.fromkeys(FILTERED_NUMBERS, models.PayloadSchemaType.INTEGER),
         }
         for field, schema in schemas.items():
-            self._call(
-                lambda client, field=field, schema=schema: client.create_payload_index(
-                    self._name(collection), field, schema, wait=True
-                )
-            )
+            with self._asking() as client:
+                client.create_payload_index(self._name(collection), field, schema, wait=True)
 
     def _recipe(self, collection: str) -> Recipe:
         recipe = self._read_recipe(collection)
@@ -491,14 +435,16 @@ class QdrantVectorStore(VectorStore):
 
     def _read_recipe(self, collection: str) -> Recipe | None:
         """The recipe of a collection of ours, `None` for somebody else's."""
-        found = self._call(lambda client: client.get_collection(self._name(collection)))
+        with self._asking() as client:
+            found = client.get_collection(self._name(collection))
         ours = (found.config.metadata or {}).get(_METADATA)
         if ours is None or ours["prefix"] != self._prefix:
             return None
         return Recipe.from_json(ours["recipe"])
 
     def _aliases(self) -> dict[str, str]:
-        found = self._call(lambda client: client.get_aliases()).aliases
+        with self._asking() as client:
+            found = client.get_aliases().aliases
         return {
             alias.alias_name.removeprefix(self._prefix): alias.collection_name.removeprefix(
                 self._prefix
@@ -510,9 +456,11 @@ class QdrantVectorStore(VectorStore):
     def _name(self, name: str) -> str:
         return self._prefix + name
 
-    def _call(self, work: "Callable[[QdrantClient], T]") -> T:
+    @contextmanager
+    def _asking(self) -> "Iterator[QdrantClient]":
+        """The client, for one call: its errors leave as ours."""
         with _translated(), self._turn:
-            return work(self._connected())
+            yield self._connected()
 
     def _connected(self) -> "QdrantClient":
         with self._connecting:

@@ -31,9 +31,9 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
-    Together,
     Vector,
     VectorStore,
+    Wanted,
     batches,
     point_uuid,
 )
@@ -216,63 +216,28 @@ class TableVectorStore(VectorStore):
                 update_fields=["version", "deleted", "payload", "terms", "vector"],
             )
 
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        with _translated():
-            state = _state(collection)
-            self._require_recipe(collection, state.recipe, recipe)
-            asked = self._unit_rows(collection, recipe, [vector])[0]
-            keys = payload_filter.keys if payload_filter else frozenset()
-
-            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
-                return snapshot.top(
-                    asked, limit=count, payload_filter=payload_filter, min_score=min_score
-                )
-
-            if Uncommitted.covers(state.uuid):
-                found = _top_with_own_writes(state, keys, best, limit)
-            else:
-                found = best(_committed(state, keys), limit)
-            return _hits(state, [(key, score, 0.0) for key, score in found])
-
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
         with _translated():
             state = _state(collection)
             self._require_recipe(collection, state.recipe, query.recipe)
             asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
-            keys = payload_filter.keys if payload_filter else frozenset()
-            if together is not None:
-                keys |= {together.group, together.kind}
+            keys = wanted.payload_filter.keys if wanted.payload_filter else frozenset()
+            if wanted.lexical_weight is not None:
+                return _hybrid(state, asked, question_terms(query.text), keys, wanted)
+
+            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
+                return snapshot.top(
+                    asked,
+                    limit=count,
+                    payload_filter=wanted.payload_filter,
+                    min_score=wanted.min_score,
+                )
+
             if Uncommitted.covers(state.uuid):
-                snapshot = _as_this_transaction_sees(state, keys)
+                found = _top_with_own_writes(state, keys, best, wanted.limit)
             else:
-                snapshot = _committed(state, keys)
-            found = snapshot.top_hybrid(
-                asked,
-                question_terms(query.text),
-                lexical_weight=lexical_weight,
-                limit=limit,
-                payload_filter=payload_filter,
-                together=together,
-            )
-            return _hits(state, found)
+                found = best(_committed(state, keys), wanted.limit)
+            return _hits(state, [(key, score, 0.0) for key, score in found])
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         with _translated():
@@ -422,6 +387,25 @@ def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
         if len(batch) < batch_size:
             return
         page = rows.filter(point_id__gt=batch[-1].id)
+
+
+def _hybrid(
+    state: _State, asked: Vector, terms: Terms, keys: frozenset[str], wanted: Wanted
+) -> list[Hit]:
+    if wanted.together is not None:
+        keys |= {wanted.together.group, wanted.together.kind}
+    own = Uncommitted.covers(state.uuid)
+    snapshot = _as_this_transaction_sees(state, keys) if own else _committed(state, keys)
+    found = snapshot.top_hybrid(
+        asked,
+        terms,
+        lexical_weight=wanted.lexical_weight or 0.0,
+        limit=wanted.limit,
+        payload_filter=wanted.payload_filter,
+        together=wanted.together,
+    )
+    least = -2.0 if wanted.min_score is None else wanted.min_score
+    return _hits(state, [hit for hit in found if hit[1] >= least])
 
 
 def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:

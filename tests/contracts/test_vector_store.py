@@ -31,6 +31,7 @@ from knowledge.vectors.base import (
     Together,
     Vector,
     VectorStore,
+    Wanted,
 )
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
@@ -102,11 +103,8 @@ def ask(
 ) -> list[Hit]:
     return store.query(
         collection,
-        vector(*values),
-        recipe=RECIPE,
-        limit=limit,
-        payload_filter=payload_filter,
-        min_score=min_score,
+        Query(vector(*values), RECIPE),
+        Wanted(limit=limit, payload_filter=payload_filter, min_score=min_score),
     )
 
 
@@ -377,12 +375,12 @@ def test_min_score_is_inclusive(filled: VectorStore) -> None:
 
 def test_query_with_another_recipe_is_refused(filled: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", vector(1, 0, 0), recipe=replace(RECIPE, model="b"), limit=1)
+        filled.query("animals", Query(vector(1, 0, 0), replace(RECIPE, model="b")), Wanted(limit=1))
 
 
 def test_query_of_another_size_is_refused(filled: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", vector(1, 0), recipe=RECIPE, limit=1)
+        filled.query("animals", Query(vector(1, 0), RECIPE), Wanted(limit=1))
 
 
 def test_fetch_gives_unit_vectors(store: VectorStore) -> None:
@@ -622,14 +620,13 @@ def hybrid(
     payload_filter: PayloadFilter | None = None,
     together: Together | None = None,
 ) -> list[Hit]:
-    return store.query_hybrid(
-        collection,
-        Query(vector(*values), RECIPE, question),
+    wanted = Wanted(
         lexical_weight=lexical_weight,
         limit=limit,
         payload_filter=payload_filter,
         together=together,
     )
+    return store.query(collection, Query(vector(*values), RECIPE, question), wanted)
 
 
 SAYINGS = (
@@ -708,11 +705,10 @@ def test_hybrid_query_follows_the_alias(talking: VectorStore) -> None:
 
 def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        talking.query_hybrid(
+        talking.query(
             "animals",
             Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"),
-            lexical_weight=1,
-            limit=1,
+            Wanted(lexical_weight=1, limit=1),
         )
     with pytest.raises(CollectionMissingError):
         hybrid(talking, "chat", collection="absent")
