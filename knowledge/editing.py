@@ -1,9 +1,8 @@
 """What staff change in a chunk, and how it meets what the document says later.
 
-The first change keeps what the document said (`Chunk.source`). When the document is read again and has changed there,
-both are merged; where both changed the same sentence or answer, staff's version stays in use and the document's stands
-beside it (`Chunk.conflict`) until somebody decides. Nothing that staff wrote is ever dropped by a re-parse. Saving
-a chunk is enough for its points to follow (`knowledge.signals`).
+The first change keeps what the document said (`Chunk.source`). When the document has changed there, both are merged; where both
+changed the same sentence or answer, staff's version stays in use and the document's stands beside it (`Chunk.conflict`) until
+somebody decides. Nothing that staff wrote is dropped by a re-parse. Saving a chunk makes its points follow.
 """
 
 from collections.abc import Sequence

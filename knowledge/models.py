@@ -1,8 +1,7 @@
 """Categories, documents, chunks, index builds, and the rows of the table vector store.
 
-The database is the truth: everything in a vector store can be rebuilt from here. A chunk's identity survives a
-re-parse as long as its text does (`content_hash`), which is what keeps its points and their vectors. What staff change
-in a chunk is kept beside what the document says (`source`), so that both can be merged when the document changes.
+The database is the truth: everything in a vector store can be rebuilt from here. A chunk keeps its identity, points and vectors
+as long as its text stays (`content_hash`). What staff change is kept beside what the document says (`source`).
 """
 
 import uuid

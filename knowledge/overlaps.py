@@ -1,8 +1,8 @@
 """Stored questions that ask the same: duplicates, and above all those whose answers differ.
 
-Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second
-key (registered by the app that owns it) sees no difference; for an embedding model without a measured profile, only when
-they are written alike. What staff accepted stays accepted as long as both answers stay as they are.
+Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second key
+(registered by the app that owns it) agrees; without a measured profile, only when they are written alike. What staff accepted
+stays accepted as long as both answers stay as they are.
 """
 
 import hashlib

@@ -1,15 +1,12 @@
 """Search: a question's vector to the passages that may answer it.
 
-`search` is the network half (vector store only) and `confirm_passages` the database half: it fills in what the legacy
-format does not carry and drops what no longer exists, so a deleted chunk stops answering at once, whatever the store
-still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
+`search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format and drops
+what no longer exists, so a deleted chunk stops answering at once. All comparisons are inclusive.
 
-Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
-*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
-that weight times their best overlap, the share of the question's words that a point has, rare words counting more.
-Passages are ranked, and held to the guard rail, by
-relevance; a stored answer is let out by its cosine alone and the second key. Without a weight, or without the
-question's text, the relevance is the cosine.
+Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
+a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
+best overlap with the question's words. Passages are ranked, and held to the guard rail, by relevance; a stored answer is let out
+by its cosine alone and the second key. Without a weight, or the question's text, the relevance is the cosine.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -66,7 +63,6 @@ class SearchResult:
 
     @property
     def best_score(self) -> float:
-        """The best cosine."""
         return max((hit.score for hit in self.hits), default=0.0)
 
     @property
@@ -99,7 +95,6 @@ class SearchResult:
         return SearchResult(tuple(hit for hit in self.hits if thresholds.lets_in(hit)))
 
     def is_out_of_domain(self, thresholds: Thresholds) -> bool:
-        """No hit passes the guard rail, or there is none."""
         return not self.in_domain(thresholds).hits
 
 

@@ -1,8 +1,7 @@
 """The protocol of an embedder, the recipe that identifies its vectors, and the loader.
 
-Vectors are float32 rows of unit length, so a dot product is a cosine. The base class owns validation, normalisation
-of the input (NFKC, control characters removed, length bounded), batching and the check of the output; a subclass
-owns the vendor call only, with its timeouts and retries. Embedders are thread-safe and never touch the ORM.
+Vectors are float32 rows of unit length, so a dot product is a cosine. The base class prepares texts, cuts batches and checks
+what comes back; a subclass owns the vendor call only. Embedders are thread-safe and never touch the ORM.
 """
 
 import threading
@@ -113,7 +112,6 @@ class Embedder(ABC):
         return []
 
     def warm_up(self) -> None:
-        """Load the model now rather than at the first question."""
         self.embed_one("warm up", purpose=Purpose.QUERY)
 
     def _prepare(self, text: str) -> str:

@@ -34,7 +34,6 @@ class Sitemap:
 
 
 def is_sitemap(data: bytes) -> bool:
-    """Whether bytes are a sitemap in XML, whatever they are called."""
     try:
         return _root(_unpacked(data)) in ("urlset", "sitemapindex")
     except KnowledgeError:

@@ -139,7 +139,6 @@ def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
 
 
 def _read(reader: Reader, document: Document) -> ReadDocument | str:
-    """What the stored file says, or why it cannot be read."""
     try:
         with document.file.open("rb") as file:
             return reader.read(file.read(), filename=document.file_name)

@@ -1,11 +1,8 @@
 """Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
 
-Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers):
-a rebuild fills a new collection from every source, or points that no document owns would vanish.
-
-A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the
-stored vector. Both are known from the payload alone, because everything that is embedded is in it. Ids are
-deterministic, so writing again overwrites and never doubles.
+Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers). A
+planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the stored
+vector. Ids are deterministic, so writing again overwrites and never doubles.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -69,7 +66,6 @@ def has_content(agent: Agent, method: IndexingMethod) -> bool:
 
 
 def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points that other apps give to the agent's index."""
     for source in _sources:
         yield from source(agent, method)
 
@@ -85,12 +81,10 @@ def plan_faq_point(
 
 
 def agent_points(agent_id: int) -> PayloadFilter:
-    """One agent's points in a collection that agents share."""
     return agent_filter(agent_id)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one document's chunks that are in use, in order."""
     chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
         yield from plan_chunk(document, chunk, method)

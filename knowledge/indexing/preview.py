@@ -1,8 +1,7 @@
 """What a rebuild would change, before it goes live: points added, removed, changed, and what questions then retrieve.
 
-The comparison runs the production search over both generations, so nothing is guessed. A dry run fills a generation of
-its own for it and drops it at the end. Which questions are asked is the caller's choice; apps above this one register
-where real ones are (`register_question_source`).
+The comparison runs the production search over both generations. A dry run fills a generation of its own and drops it at the
+end. Apps above this one register where real questions are (`register_question_source`).
 """
 
 import json
@@ -116,7 +115,6 @@ def preview_rebuild(
 def compare_questions(
     agent: Agent, method: IndexingMethod, generation: str, questions: Sequence[str]
 ) -> list[Comparison]:
-    """Ask both the index in service and a filled generation."""
     compared = []
     for question in questions:
         after = _retrieve(agent, method, question, generation)

@@ -1,11 +1,8 @@
 """Rebuild an agent's index as a new generation, and go back to the one before.
 
-A new collection is filled from the documents and every registered source, its count is checked, and the alias moves
-in one call: readers see the old index or the new one, never half of either. Vectors of the current generation are
-reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
-
-Points of other apps (validated answers) follow their rows on both ways: a rebuild and a rollback compare them with the
-rows before and after the alias moves, so none is lost and none comes back.
+A new collection is filled from the documents and every registered source, its count is checked, and the alias moves in one
+call. Vectors of the current generation are reused where text and recipe are the same. Two generations are kept. Points of other
+apps (validated answers) are compared with their rows before and after the alias moves, so none is lost and none comes back.
 """
 
 from collections import defaultdict

@@ -104,7 +104,6 @@ def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> C
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """An indexing report for people."""
     yield (
         "{documents} documents, {chunks} chunks, {points} points "
         "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "

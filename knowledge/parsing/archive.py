@@ -1,8 +1,7 @@
 """Office files are archives: which format one is, and whether it may be opened at all.
 
-An archive is checked before anything is unpacked: its declared total size and its ratio (`zipfile` reads no more than an
-entry declares), and no part may declare a document type, so no entity can expand. The parsers of the formats read only
-what has passed here; `knowledge.parsing.registry` sees to it.
+An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry declares),
+and no part may declare a document type, so no entity can expand.
 """
 
 import io

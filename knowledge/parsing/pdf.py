@@ -1,8 +1,8 @@
 """PDF: lines with their font sizes, put back into headings, paragraphs and lists.
 
-Headings are short lines set larger than the body, or named by the bookmarks. Headers and footers that repeat from page to
-page go, words cut at a line's end are joined. A file that is encrypted, cut short, or only pictures is refused, each with
-its own message. Pages without text are recognised (`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
+Headings are short lines set larger than the body, or named by the bookmarks. Headers and footers that repeat go, words cut at a
+line's end are joined. A file that is encrypted, cut short, or only pictures is refused. Pages without text are recognised
+(`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
 """
 
 import io
@@ -121,7 +121,6 @@ def _put_in(pages: list[list[_Line]], recognised: Recognised, *, filename: str) 
 
 
 def _main_size(written: Iterable[tuple[float, str]]) -> float:
-    """The size in which most of the text is written."""
     sizes: Counter[float] = Counter()
     for size, text in written:
         sizes[size] += len(text)

@@ -173,7 +173,6 @@ def add_plain_lines(outline: Outline, lines: Sequence[str]) -> None:
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:
-    """Runs of non-blank lines."""
     groups: list[list[str]] = [[]]
     for line in lines:
         if line.strip():

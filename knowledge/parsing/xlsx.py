@@ -95,7 +95,6 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
 
 
 def _rows(sheet: Any, budget: _Budget) -> Iterator[_Row]:
-    """The rows that hold something."""
     book = sheet.parent
     with sheet._get_source() as source:
         parser = WorkSheetParser(
@@ -177,7 +176,6 @@ def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
 
 
 def _filled(row: _Row, width: int) -> list[str]:
-    """The first cells of a row, the empty ones too."""
     return [row.cells.get(column, "") for column in range(1, width + 1)]
 
 

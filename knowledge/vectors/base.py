@@ -1,11 +1,9 @@
 """The protocol of a vector store, its values, and the loader.
 
-A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one
-step; every verb that takes a `collection` accepts an alias. Ids are UUID strings; upserting an id again overwrites
-it. Scores are cosines rounded to `SCORE_DECIMALS`, best first, ties by id so that two stores agree. A name is a
-collection's or an alias's, never both. Implementations translate vendor errors: `VectorStoreUnavailableError`,
-`CollectionMissingError`, `EmbeddingMismatchError` and, for a name that cannot be used, `KnowledgeError` are the only
-ones that leave.
+A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one step;
+every verb takes either. Ids are UUID strings; upserting an id again overwrites it. Scores are cosines rounded to
+`SCORE_DECIMALS`, best first, ties by id so that two stores agree. Only `VectorStoreUnavailableError`, `CollectionMissingError`,
+`EmbeddingMismatchError` and, for a name or an id that cannot be used, `KnowledgeError` leave an implementation.
 """
 
 import uuid
@@ -127,7 +125,6 @@ class PayloadFilter:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The payload fields that this filter looks at."""
         return frozenset(c.key for c in (*self.all_of, *self.any_of, *self.none_of))
 
     def matches(self, payload: Payload) -> bool:

@@ -79,9 +79,8 @@ def current_generation(
 ) -> str:
     """The collection behind the alias; a first, empty one is made where there is none.
 
-    Raises `EmbeddingMismatchError` when it was built with another recipe, and `CollectionMissingError` where documents
-    are indexed already: readers would get an index with nothing of them, so only a rebuild can make it. The agent's row
-    is locked meanwhile, so two first runs cannot make two collections.
+    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed already: only a
+    rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():

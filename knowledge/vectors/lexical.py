@@ -1,15 +1,11 @@
 """Words for search: what a text says as weighted terms, and an index of terms in memory. Pure: no ORM, no network.
 
-A word counts twice: as its stem (French, then English: both are met in one index) and, at half the weight, as its
-root, the first letters, which bring "piratage" to "piraté" and survive most typos. Accents and case do not count,
-words without content are left out. A term is known by a 32-bit hash of its text, so that the two stores share it.
+A word counts as its stem (French, then English) and, at half the weight, as its first letters, which bring "piratage" to "piraté"
+and survive most typos. Words without content are left out. A term is known by a 32-bit hash, so that the two stores share it.
 
-The score of a point is BM25 divided by what a point that consists of the question's words could reach: the *overlap*,
-between 0 and 1, in which a rare word weighs more than a common one, and a word that no point has weighs most. What
-depends on the point alone is computed when it is written (`document_terms`), with a fixed average length, so that one
-point's terms never depend on another's; how rare a word is, is counted when a question is asked.
-
-The stores compute terms from the payload themselves: no caller can write a point and forget its words.
+The score of a point is BM25 divided by what a point of nothing but the question's words could reach: the *overlap*, between 0
+and 1. What depends on the point alone is computed when the stores write it (`document_terms`), with a fixed average length; how
+rare a word is, is counted when a question is asked.
 """
 
 import math
@@ -42,8 +38,6 @@ _STOP_WORDS = word_class("stop_words")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """Term ids, ascending and distinct, each with its weight."""
-
     ids: Ids
     weights: Weights
 

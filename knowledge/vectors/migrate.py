@@ -1,8 +1,7 @@
 """Copying every collection from one vector store to another, without embedding anything anew.
 
-Running it again copies again and removes what the source no longer has, so an interrupted run is simply repeated.
-Aliases move last: readers of the target never see a half-filled collection under an alias. The source is only read;
-a write to it meanwhile may be missed, which the count at the end of each collection tells.
+Running it again copies again and removes what the source no longer has. Aliases move last, so readers never see a half-filled
+collection. A write to the source meanwhile may be missed, which the count at the end of each collection tells.
 """
 
 from collections.abc import Callable

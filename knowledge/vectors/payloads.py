@@ -92,8 +92,6 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ChunkFacts:
-    """What the payloads of one chunk's points say."""
-
     agent_id: int
     document_id: int
     document_uuid: str
@@ -170,12 +168,10 @@ def is_faq_point(payload: Payload) -> bool:
 
 
 def validated_answers() -> PayloadFilter:
-    """Match the points of validated answers."""
     return PayloadFilter(all_of=(Condition("is_faq", True),))
 
 
 def agent_filter(agent_id: int) -> PayloadFilter:
-    """The points of one agent in a collection that agents share."""
     return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
 
 
@@ -233,7 +229,6 @@ def undated(payload: Payload) -> dict[str, Json]:
 
 
 def searched_fields(payload: Mapping[str, object]) -> Mapping[str, float]:
-    """The fields of a point in which words are looked for, with what a word of each counts."""
     return SEARCHED_BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
 
 
@@ -268,12 +263,10 @@ def category_filter(names: list[str]) -> PayloadFilter | None:
 
 
 def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
-    """Match the points of these documents, in both formats."""
     return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
 
 
 def is_question(payload: Payload) -> bool:
-    """Whether a point is a question with its answer."""
     return _text(payload, "type") == PointType.QA_PAIR
 
 

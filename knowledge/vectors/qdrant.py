@@ -1,13 +1,11 @@
 """Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
 
-The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells this project's
-collections from others on the same server. It is read again before each query: another process may have moved the
-alias, and a wrong recipe must be an error, never a wrong answer. `prefix` is put before every name, collections and
-aliases alike, so that two installations or test runs can share a server. Vendor errors never leave this file.
+The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells our collections from others on
+the server. It is read before each query: another process may have moved the alias. `prefix` is put before every name, so that
+two installations can share a server. Vendor errors never leave this file.
 
-A point's words are a sparse vector beside its dense one, weighed by rarity on the server: they follow aliases and
-generations as the point does, and cost this process nothing. A hybrid query is one request: the nearest points, the
-points with most of the words, and for each word the point that says it most, from which its rarity is known.
+A point's words are a sparse vector beside its dense one, weighed by rarity on the server. A hybrid query is one request: the
+nearest points, those with most of the words, and for each word the point that says it most, which tells its rarity.
 """
 
 import re
@@ -528,7 +526,6 @@ def _default_port(url: str) -> int:
 
 
 def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:
-    """The aliases of a collection."""
     return tuple(sorted(alias for alias, target in aliases.items() if target == name))
 
 

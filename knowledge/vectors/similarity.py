@@ -1,9 +1,8 @@
 """Exact search by cosine over rows in memory: pure numpy, no ORM, no network.
 
-A `Matrix` holds unit rows by key, and for some payload fields the value of each row (a *column*), so that a filter
-is a few comparisons of integers, and the words of each row where its owner gives them. Readers work on a `Snapshot`, which no later write changes: rows are only ever
-appended (an overwritten or removed row is marked dead in a new mask, and dropped when the dead are many), so they
-need no lock. Writers are serialised by the matrix. Callers keep the rows of unit length; nothing here checks it.
+A `Matrix` holds unit rows by key, their words, and for some payload fields the value of each row (a *column*), so that a filter
+is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only appended, and dead
+ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length; nothing here checks it.
 """
 
 import json

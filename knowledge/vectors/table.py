@@ -1,9 +1,8 @@
 """The embedded vector store: points in Django's database, exact search over a matrix in memory.
 
-Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`,
-which the matrices of all processes follow (`knowledge.vectors.following`), vectors and words together. A write inside a
-caller's transaction joins it: the points share the fate of the row that owns them. That transaction reads the committed
-matrix with its own rows laid over it. The one backend that touches the ORM: call it where the database may be used.
+Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`, which the
+matrices of all processes follow (`knowledge.vectors.following`). A write inside a caller's transaction joins it, and that
+transaction sees its own rows. The one backend that touches the ORM: call it where the database may be used.
 """
 
 import json
@@ -101,8 +100,6 @@ class _PayloadFields(models.Func):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A collection as one query found it."""
-
     pk: int
     uuid: uuid.UUID
     name: str
@@ -123,8 +120,6 @@ class _Rows:
 
 
 class _Points(Followed[_State, uuid.UUID, _Rows]):
-    """The matrix of a collection in this process."""
-
     def size(self, mark: _State) -> int:
         return _live(mark).count() if mark.version else 0
 

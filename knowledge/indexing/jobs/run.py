@@ -48,7 +48,7 @@ def run_build(
 ) -> IndexReport | None:
     """Claim and carry out a build; `None` when another worker has it. Its outcome is kept on the row either way.
 
-    With `may_retry`, a failure for a reason that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
+    With `may_retry`, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     if not IndexBuild.objects.claim(build_id, owner):
