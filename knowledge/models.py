@@ -122,10 +122,7 @@ class Document(models.Model):
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
     status = models.CharField(
-        _("état"),
-        max_length=20,
-        choices=DocumentStatus.choices,
-        default=DocumentStatus.PENDING,
+        _("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING
     )
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
     enabled = models.BooleanField(

@@ -231,10 +231,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
         elif chunk_id in by_id:
             kept.append(
                 replace(
-                    hit,
-                    chunk_id=chunk_id,
-                    has_questions=by_id[chunk_id],
-                    url=addresses[chunk_id],
+                    hit, chunk_id=chunk_id, has_questions=by_id[chunk_id], url=addresses[chunk_id]
                 )
             )
     return SearchResult(hits=tuple(kept))

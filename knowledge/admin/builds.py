@@ -1,6 +1,6 @@
 """Indexations, which are only looked at: how far each is, what it did, what it would change."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -241,8 +241,14 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         return bullets("<strong>{}</strong> : {}", rows)
 
 
-def progress_link(build: IndexBuild) -> SafeString:
-    return link(admin_url(IndexBuild, "change", build.pk), _("Suivre l’indexation"))
+def with_progress(text: Any, build: IndexBuild) -> SafeString:
+    """A message with a link to what it announces."""
+    address = admin_url(IndexBuild, "change", build.pk)
+    return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
+
+
+def moment_text(moment: datetime) -> str:
+    return formats.date_format(timezone.localtime(moment), "SHORT_DATETIME_FORMAT")
 
 
 def _leftover(build: IndexBuild) -> int | None:

@@ -9,7 +9,6 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language_info, ngettext
@@ -27,7 +26,7 @@ from agents.admin_base import (
     link,
     stacked,
 )
-from knowledge.admin.builds import progress_link
+from knowledge.admin.builds import moment_text, with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
@@ -181,12 +180,8 @@ class DocumentAdmin(StaffAdmin):
             )
         if file is not None or "category" in form.changed_data:
             build = enqueue_documents(agent=obj.agent, document_ids=[obj.pk])
-            self.message_user(
-                request,
-                format_html(
-                    "{} {}", _("Le document va être indexé à nouveau."), progress_link(build)
-                ),
-            )
+            text = _("Le document va être indexé à nouveau.")
+            self.message_user(request, with_progress(text, build))
 
     @admin.action(description=_("Indexer à nouveau"), permissions=["change"])
     def index_again(self, request: HttpRequest, queryset: QuerySet[Document]) -> None:
@@ -200,7 +195,7 @@ class DocumentAdmin(StaffAdmin):
                 "%(agent)s : %(count)d documents vont être indexés à nouveau.",
                 len(keys),
             ) % {"agent": agent, "count": len(keys)}
-            self.message_user(request, format_html("{} {}", text, progress_link(build)))
+            self.message_user(request, with_progress(text, build))
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, document: Document) -> SafeString:
@@ -231,9 +226,7 @@ class DocumentAdmin(StaffAdmin):
     @admin.display(description=_("lue le"))
     def page_checked(self, document: Document) -> str:
         page = _page_of(document)
-        if page is None or page.checked_at is None:
-            return "–"
-        return formats.date_format(timezone.localtime(page.checked_at), "SHORT_DATETIME_FORMAT")
+        return moment_text(page.checked_at) if page and page.checked_at else "–"
 
     @admin.display(description=_("langue"), ordering="language", empty_value="–")
     def language_name(self, document: Document) -> str:

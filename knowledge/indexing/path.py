@@ -55,12 +55,7 @@ def receive_file(
 
 
 def store_document(
-    *,
-    agent: Agent,
-    name: str,
-    data: bytes,
-    category: Category | None = None,
-    suffix: str = "",
+    *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
     """Keep a file as a document of the agent; the same name again replaces its content, if that differs.
 

@@ -44,11 +44,7 @@ class IndexDiff:
 
 
 def fill_generation(
-    *,
-    agent: Agent,
-    method: IndexingMethod,
-    generation: str,
-    on_progress: OnProgress = no_progress,
+    *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
 ) -> IndexReport:
     """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
     report = IndexReport(generation=generation)

@@ -133,10 +133,7 @@ def some_notices(notices: Sequence[str]) -> tuple[str, ...]:
     more = len(notices) - _MAX_NOTICES
     if more <= 0:
         return tuple(notices)
-    return (
-        *notices[:_MAX_NOTICES],
-        _("et %(count)d autres lignes ignorées") % {"count": more},
-    )
+    return (*notices[:_MAX_NOTICES], _("et %(count)d autres lignes ignorées") % {"count": more})
 
 
 def _cell(value: str) -> str:

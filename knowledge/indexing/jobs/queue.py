@@ -52,10 +52,7 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
         try:
             with transaction.atomic():
                 build = IndexBuild.objects.create(
-                    agent=agent,
-                    kind=BuildKind.SYNC,
-                    document_ids=sorted(wanted),
-                    total=len(wanted),
+                    agent=agent, kind=BuildKind.SYNC, document_ids=sorted(wanted), total=len(wanted)
                 )
         except IntegrityError:
             continue  # another was queued in between: it is joined
