@@ -77,10 +77,7 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them.
-
-        At the same score a validated answer comes before a document's.
-        """
+        """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key decides among them."""
         if threshold is None:
             return []
         found = [
@@ -209,10 +206,7 @@ def register_faq_check(check: FaqCheck) -> None:
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk or validated answer still stands, is in use and belongs to the agent.
-
-    Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
-    """
+    """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk."""
     by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     standing = {
@@ -256,10 +250,7 @@ _SERVED_CHUNKS = PreparedSelectIn(
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, str]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are.
-
-    One query of each.
-    """
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)

@@ -1,7 +1,6 @@
 """What staff decide about an index: rebuild it, go back, retry, cancel, approve, discard.
 
-Each checks the right of its user first. What changes something shows what it will do on GET and does it on POST,
-through the verbs of `knowledge.indexing`.
+Each checks its user's right first. GET shows what it will do, POST does it by a verb of `knowledge.indexing`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -146,10 +146,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What staff's own pairs gave for one model, and for one agent's index where it is not for all of them.
-
-    A threshold of None found no value within the error budget: that exit stays off.
-    """
+    """What staff's own pairs gave for one model, or one agent's index. A threshold of None: no value within the error budget."""
 
     model: str
     index: str

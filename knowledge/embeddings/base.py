@@ -76,10 +76,7 @@ class Embedder(ABC):
         purpose: Purpose,
         on_progress: Callable[[int], None] | None = None,
     ) -> Vectors:
-        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
-
-        Raises `EmbeddingInputError` for a blank text, `EmbeddingUnavailableError` when the model cannot be reached.
-        """
+        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch."""
         recipe = self.recipe
         prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
         prepared = [prefix + self._prepare(text) for text in texts]

@@ -112,7 +112,7 @@ class OpenAIEmbedder(Embedder):
         if self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]:
             request["dimensions"] = wanted
         try:
-            body: object = json.loads(self._client.post("embeddings", request))
+            return json.loads(self._client.post("embeddings", request))
         except LLMError as error:
             cause = error.__cause__
             status = f" (HTTP {cause.status})" if isinstance(cause, StatusError) else ""
@@ -122,7 +122,6 @@ class OpenAIEmbedder(Embedder):
             raise EmbeddingUnavailableError(
                 f"{self._recipe.model}: the reply is not JSON"
             ) from error
-        return body
 
     def _parsed(self, body: object, count: int) -> Vectors:
         """The rows in the order of the texts, whatever the order of the reply."""

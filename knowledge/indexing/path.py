@@ -57,10 +57,7 @@ def receive_file(
 def store_document(
     *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
-    """Keep a file as a document of the agent; the same name again replaces its content, if that differs.
-
-    `suffix` says the format where the name does not: that of a page is its address.
-    """
+    """Keep a file as a document; the same name replaces its content. `suffix` says the format where the name does not (a page)."""
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.

@@ -63,10 +63,7 @@ def fill_generation(
 def put_in_service(
     *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
 ) -> None:
-    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped.
-
-    `fingerprints` are those of the fill: what has changed since is written after the alias has moved.
-    """
+    """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is written then."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
@@ -127,10 +124,7 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Bring the points of other apps up to date where a rollback would go; readers see none of it. Returns the target.
-
-    What can fail, fails here: whoever takes several indexes back prepares all of them first.
-    """
+    """Bring the points of other apps up to date where a rollback would go; what can fail, fails here. Returns the target."""
     target = rollback_target(agent=agent, method=method)
     donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
     _follow_registered(agent, method, target, donor=donor)
@@ -138,10 +132,7 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Put the generation that answered before the current one in service again; returns its name.
-
-    Its documents are those of its time; its points of other apps are brought up to date.
-    """
+    """Put the generation before the current one in service again, its points of other apps as of now; returns its name."""
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
     left = store.resolve_alias(alias)

@@ -74,10 +74,7 @@ def refresh_pages(
     report: IndexReport,
     on_progress: OnProgress = no_progress,
 ) -> list[Document]:
-    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed.
-
-    Raises `PageRefusedError` or `PageUnavailableError` where the source itself cannot be read; its row says so, too.
-    """
+    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed."""
     try:
         _fetch_all(source, since, report, on_progress)
     except KnowledgeError as error:

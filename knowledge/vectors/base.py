@@ -53,10 +53,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A question as an index is asked it: its vector, the recipe that made the vector, and its text.
-
-    Without the text, words are not looked at.
-    """
+    """A question as an index is asked it: its vector, the recipe that made it, and its text, if words are to be looked at."""
 
     vector: Vector
     recipe: Recipe
@@ -65,10 +62,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Points that share the field `group` with a hit are wanted too: of each value of `kind`, the nearest one.
-
-    A value of `kind` that the hits of the group have already is left out, and so are points without the fields.
-    """
+    """Of points that share `group` with a hit, the nearest of each value of `kind` that the hits of the group do not have."""
 
     group: str
     kind: str
@@ -96,10 +90,7 @@ def scalar_kind(value: Json) -> type | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The payload's top-level field `key` equals `value`, or is a list with an element that does.
-
-    A missing key and `None` match nothing; `True` is not 1, and 1.0 is not 1.
-    """
+    """The top-level field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0 is not 1."""
 
     key: str
     value: str | int | bool

@@ -38,10 +38,7 @@ C = TypeVar("C")
 
 
 class Followed(ABC, Generic[M, K, C]):
-    """A collection's matrix and the version it has seen. Subclasses say which rows changed, and put them into the matrix.
-
-    One that begins `after` a version holds what was written since and is never loaded whole: the rest is elsewhere.
-    """
+    """A collection's matrix and the version it has seen. One that begins `after` a version is never loaded whole."""
 
     def __init__(self, dimensions: int, *, after: int | None = None) -> None:
         self.lock = threading.Lock()

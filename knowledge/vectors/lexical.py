@@ -141,11 +141,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Which rows have which terms. A value: every change gives another one, so a reader needs no lock.
-
-    Rows are added in segments, which are merged when they have grown alike: adding costs little, and there are never
-    more segments than the logarithm of the rows.
-    """
+    """Which rows have which terms; every change gives another one. Segments are merged as they grow alike, so there are few."""
 
     segments: tuple[_Segment, ...] = ()
 

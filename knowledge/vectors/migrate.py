@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from knowledge.exceptions import KnowledgeError
-from knowledge.vectors.base import CollectionInfo, VectorStore
+from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ def migrate_vectors(
             copied.update(point.id for point in batch)
             done = start + len(copied)
             on_progress(done, max(total, done))
-        removed += _remove_strays(target, info, copied)
+        strays = [key for key in target.ids_where(info.name, PayloadFilter()) if key not in copied]
+        target.delete(info.name, strays)
+        removed += len(strays)
         _verify(source, target, info)
     for info in infos:
         for alias in info.aliases:
@@ -53,16 +55,6 @@ def migrate_vectors(
         removed=removed,
         aliases=tuple(sorted(alias for info in infos for alias in info.aliases)),
     )
-
-
-def _remove_strays(target: VectorStore, info: CollectionInfo, copied: set[str]) -> int:
-    if target.count(info.name) == len(copied):
-        return 0
-    strays = [
-        point.id for batch in target.scroll(info.name) for point in batch if point.id not in copied
-    ]
-    target.delete(info.name, strays)
-    return len(strays)
 
 
 def _verify(source: VectorStore, target: VectorStore, info: CollectionInfo) -> None:

@@ -1,7 +1,6 @@
-"""Both payload formats of a point, and the `Passage` that hides them.
+"""Both payload formats of a point (seed 001, sections 1.2 and 1.3), and the `Passage` that hides them.
 
-The only file that knows payload field names. They are exactly those of seed 001, sections 1.2 (`qr_atomique`) and
-1.3 (`legacy`); readers accept both formats in any collection.
+The only file that knows payload field names; readers accept both formats in any collection.
 """
 
 import uuid

@@ -144,11 +144,7 @@ class Snapshot(Generic[K]):
         payload_filter: PayloadFilter | None = None,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys by cosine + `lexical_weight` x overlap, each with its cosine and its overlap.
-
-        The `NEAREST_ALWAYS` best by cosine alone come along whatever their words are, and what `together` names: the columns
-        of its fields must be there.
-        """
+        """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of `together` must be there."""
         if limit <= 0 or not self.live:
             return []
         overlaps = self._postings.overlaps(
@@ -271,10 +267,7 @@ class Matrix(Generic[K]):
         columns: Mapping[str, Sequence[Json]] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        """Remove, then add or replace rows (keys are distinct); readers see all of it or nothing.
-
-        `columns` gives the rows' values for every column that the matrix has, `terms` their words, if any.
-        """
+        """Remove, then add or replace rows (keys are distinct), with values for every column; readers see all of it or nothing."""
         with self._lock:
             start = len(self._keys)
             end = start + len(keys)
@@ -369,10 +362,7 @@ def _nearest_of_each(
 
 
 def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores, and of all that may tie with the last of them.
-
-    Scores surely below `min_score` are left out first: few are above it, and ranking few is cheap.
-    """
+    """The positions of the `limit` highest scores at `min_score` or more, and of all that may tie with the last of them."""
     if min_score is not None:
         above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
         if len(above) <= limit:

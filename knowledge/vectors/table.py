@@ -68,10 +68,7 @@ _PAYLOADS = PreparedSelectIn(
 
 
 class _PayloadFields(models.Func):
-    """The values of some payload keys as a JSON array: they are read without the rest of the payload.
-
-    (Django's own key transform gives the string "1" and the number 1 alike on SQLite.)
-    """
+    """The values of some payload keys as a JSON array. (Django's key transform gives "1" and 1 alike on SQLite.)"""
 
     output_field = models.JSONField()
 
@@ -272,12 +269,8 @@ class TableVectorStore(VectorStore):
         with _translated():
             state = _state(collection)
             aliases = VectorAlias.objects.filter(collection_id=state.pk).order_by("name")
-            return CollectionInfo(
-                name=state.name,
-                recipe=state.recipe,
-                points=_live(state).count(),
-                aliases=tuple(aliases.values_list("name", flat=True)),
-            )
+            names = tuple(aliases.values_list("name", flat=True))
+            return CollectionInfo(state.name, state.recipe, _live(state).count(), names)
 
     def collections(self) -> list[CollectionInfo]:
         with _translated():
@@ -447,10 +440,7 @@ def _kept(state: _State) -> _Points:
 
 
 def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The collection's matrix at `state` or later, with the columns `keys`.
-
-    Only for a transaction that has not written to it: everything it sees is committed.
-    """
+    """The matrix at `state` or later, with the columns `keys`; only for a transaction that has not written to the collection."""
     points = _kept(state)
     with points.lock:
         changed = points.follow(state)

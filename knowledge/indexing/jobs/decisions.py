@@ -47,10 +47,7 @@ def _decided(build: IndexBuild) -> dict[str, object]:
 
 
 def leftover_points(build: IndexBuild) -> int | None:
-    """How many points a rebuild that failed or was cancelled has left behind; `None` where nothing of it is there.
-
-    A generation that readers use, or that a rollback would go to, is no leftover.
-    """
+    """How many points a rebuild that ended before its time has left behind; `None` where there are none, or readers use them."""
     if build.kind != BuildKind.REBUILD or build.status not in GIVEN_UP or not build.generation:
         return None
     store, method = vector_store(), IndexingMethod(build.method)
