@@ -22,7 +22,7 @@ from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.points import agent_points
 from knowledge.language.folding import same_writing
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Query, Wanted, vector_store
 
 #: Neighbours looked at for each question, and questions looked at for one answer.
 NEIGHBOURS = 10
@@ -100,17 +100,14 @@ def _near(agent: Agent, asked: Sequence[str]) -> dict[tuple[int, str], float | N
     if store.resolve_alias(LEARNED_COLLECTION) is None:
         return {}
     profile = threshold_profile(model.recipe.model)
+    wanted = Wanted(
+        limit=NEIGHBOURS,
+        payload_filter=agent_points(agent.pk),
+        min_score=profile.memory if profile else None,
+    )
     scores: dict[str, float] = {}
     for question, vector in zip(asked, model.embed(asked, purpose=Purpose.QUERY), strict=True):
-        hits = store.query(
-            LEARNED_COLLECTION,
-            vector,
-            recipe=model.recipe,
-            limit=NEIGHBOURS,
-            payload_filter=agent_points(agent.pk),
-            min_score=profile.memory if profile else None,
-        )
-        for hit in hits:
+        for hit in store.query(LEARNED_COLLECTION, Query(vector, model.recipe), wanted):
             stored = str(hit.payload.get("question", ""))
             if compare_questions(stored, question).agrees:
                 scores[hit.id] = max(hit.score, scores.get(hit.id, -1.0))

@@ -283,7 +283,7 @@ def _write_into(
     donors: Sequence[str],
 ) -> None:
     writer = PointWriter(store=store, collection=collection, embedder=model, donors=donors)
-    writer.write(planned, total=len(planned), on_progress=no_progress)
+    writer.write(planned)
 
 
 def _shared_collection(store: VectorStore, recipe: Recipe) -> str:

@@ -52,8 +52,7 @@ from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.disagreement import Disagreement, explain_differences
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
-from knowledge.language.folding import fold
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold, words
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 

@@ -1,10 +1,7 @@
 """Category detection: what a question is about, from the passages that search found for it.
 
-The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next: a
-question between two categories has none. Nothing is stored beside the index, so the answer follows it.
-
-Detection informs (the trace, the grouping of questions); search neither filters nor favours by it, because no way of doing
-so was measured to find more (`benchmarks/retrieval`). A caller that knows the category filters with `search(categories=…)`.
+The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next. Detection informs
+(the trace, the grouping of questions); search does not filter by it: that was not measured to find more (`benchmarks/retrieval`).
 """
 
 from collections import defaultdict

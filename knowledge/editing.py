@@ -1,9 +1,8 @@
 """What staff change in a chunk, and how it meets what the document says later.
 
-The first change keeps what the document said (`Chunk.source`). When the document is read again and has changed there,
-both are merged; where both changed the same sentence or answer, staff's version stays in use and the document's stands
-beside it (`Chunk.conflict`) until somebody decides. Nothing that staff wrote is ever dropped by a re-parse. Saving
-a chunk is enough for its points to follow (`knowledge.signals`).
+The first change keeps what the document said (`Chunk.source`). When the document has changed there, both are merged; where both
+changed the same sentence or answer, staff's version stays in use and the document's stands beside it (`Chunk.conflict`) until
+somebody decides. Nothing that staff wrote is dropped by a re-parse. Saving a chunk makes its points follow.
 """
 
 from collections.abc import Sequence
@@ -26,11 +25,7 @@ def edit_chunk(
     settled: bool = False,
 ) -> Chunk:
     """Store staff's version; `settled` says that it takes account of the document's, which ends a conflict."""
-    wanted = {
-        "content": content.strip(),
-        "parent_context": parent_context.strip(),
-        "units": units_as_json(units),
-    }
+    wanted = _version(content.strip(), parent_context.strip(), units_as_json(units))
     if settled and chunk.conflict is not None:
         _take_as_source(chunk)
     if wanted != _said_by(chunk):
@@ -69,7 +64,7 @@ def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
 def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
     """Make a chunk with staff's work stand for `draft`, which took the place of its text; the caller saves."""
     base = chunk.source
-    now = draft_as_json(draft)
+    now = _version(draft.content, draft.parent_context, units_as_json(draft.units))
     chunk.content_hash = draft.content_hash
     if base is None:  # only switched off
         chunk.summary, chunk.keywords = draft.summary, list(draft.keywords)
@@ -87,7 +82,7 @@ def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
         chunk.summary = ""
     if units != chunk.knowledge_units:
         chunk.units_origin = _origin(units, now["units"])
-    _apply(chunk, {"content": text.text, "parent_context": path.text, "units": units})
+    _apply(chunk, _version(text.text, path.text, units))
     if _said_by(chunk) == now:
         chunk.source = None
 
@@ -96,13 +91,7 @@ def mark_removed(chunk: Chunk) -> None:
     """The document no longer says this: an edited chunk is kept, unused, until staff decide; the caller saves."""
     if chunk.source is None or chunk.source.get("kept") or _kind(chunk) == REMOVED:
         return
-    chunk.conflict = {
-        "kind": REMOVED,
-        "was_enabled": chunk.enabled,
-        "content": "",
-        "parent_context": "",
-        "units": [],
-    }
+    chunk.conflict = {"kind": REMOVED, "was_enabled": chunk.enabled, **_version("", "", [])}
     chunk.enabled = False
 
 
@@ -122,14 +111,6 @@ def document_text(chunk: Chunk) -> str:
 
 def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
     return units_from_json(chunk.knowledge_units)
-
-
-def draft_as_json(draft: ChunkDraft) -> dict[str, Any]:
-    return {
-        "content": draft.content,
-        "parent_context": draft.parent_context,
-        "units": units_as_json(draft.units),
-    }
 
 
 def _merged_units(
@@ -158,11 +139,9 @@ def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) ->
 def _take_as_source(chunk: Chunk) -> None:
     """What the document says now becomes what staff's version is compared with."""
     conflict = chunk.conflict or {}
-    kept = {"kept": True} if conflict.get("kind") == REMOVED else {}
-    chunk.source = {
-        **{key: conflict.get(key) for key in ("content", "parent_context", "units")},
-        **kept,
-    }
+    chunk.source = {key: conflict.get(key) for key in ("content", "parent_context", "units")}
+    if conflict.get("kind") == REMOVED:
+        chunk.source["kept"] = True
     chunk.conflict = None
 
 
@@ -172,11 +151,12 @@ def _apply(chunk: Chunk, said: dict[str, Any]) -> None:
 
 
 def _said_by(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "content": chunk.content,
-        "parent_context": chunk.parent_context,
-        "units": chunk.knowledge_units,
-    }
+    return _version(chunk.content, chunk.parent_context, chunk.knowledge_units)
+
+
+def _version(content: str, parent_context: str, units: list[dict[str, str]]) -> dict[str, Any]:
+    """As `Chunk.source` and `Chunk.conflict` hold it."""
+    return {"content": content, "parent_context": parent_context, "units": units}
 
 
 def _kind(chunk: Chunk) -> str:

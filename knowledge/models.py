@@ -1,8 +1,7 @@
 """Categories, documents, chunks, index builds, and the rows of the table vector store.
 
-The database is the truth: everything in a vector store can be rebuilt from here. A chunk's identity survives a
-re-parse as long as its text does (`content_hash`), which is what keeps its points and their vectors. What staff change
-in a chunk is kept beside what the document says (`source`), so that both can be merged when the document changes.
+The database is the truth: everything in a vector store can be rebuilt from here. A chunk keeps its identity, points and vectors
+as long as its text stays (`content_hash`). What staff change is kept beside what the document says (`source`).
 """
 
 import uuid
@@ -123,10 +122,7 @@ class Document(models.Model):
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
     status = models.CharField(
-        _("état"),
-        max_length=20,
-        choices=DocumentStatus.choices,
-        default=DocumentStatus.PENDING,
+        _("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING
     )
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
     enabled = models.BooleanField(
@@ -221,14 +217,6 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
     def waiting(self) -> Self:
         """Chunks without questions: they are found by their content only."""
         return self.filter(units_origin=UnitsOrigin.WAITING)
-
-    def edited(self) -> Self:
-        """Chunks whose text or questions staff have changed."""
-        return self.filter(source__isnull=False)
-
-    def in_conflict(self) -> Self:
-        """Edited chunks whose document has changed in the same place since: staff decide."""
-        return self.filter(conflict__isnull=False)
 
     def served(self) -> Self:
         """Chunks that have points and may answer."""
@@ -349,6 +337,10 @@ class BuildStatus(models.TextChoices):
     STAGED = "staged", _("À approuver")
     FAILED = "failed", _("En échec")
     CANCELLED = "cancelled", _("Annulé")
+
+
+UNDER_WAY = (BuildStatus.QUEUED, BuildStatus.RUNNING)
+GIVEN_UP = (BuildStatus.FAILED, BuildStatus.CANCELLED)
 
 
 class BuildKind(models.TextChoices):

@@ -1,8 +1,8 @@
 """Stored questions that ask the same: duplicates, and above all those whose answers differ.
 
-Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second
-key (registered by the app that owns it) sees no difference; for an embedding model without a measured profile, only when
-they are written alike. What staff accepted stays accepted as long as both answers stay as they are.
+Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second key
+(registered by the app that owns it) agrees; without a measured profile, only when they are written alike. What staff accepted
+stays accepted as long as both answers stay as they are.
 """
 
 import hashlib
@@ -19,8 +19,7 @@ from django.db.models import Q
 
 from agents.models import Agent, IndexingMethod
 from knowledge.calibration.profiles import threshold_profile
-from knowledge.language.folding import fold_keeping_accents
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.vectors.base import Hit, Vector, vector_store
 from knowledge.vectors.generations import collection_alias

@@ -13,8 +13,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
-from knowledge.language.folding import fold
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold, words
 from knowledge.reading.chunking import KnowledgeUnit
 
 #: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.

@@ -1,15 +1,12 @@
 """Search: a question's vector to the passages that may answer it.
 
-`search` is the network half (vector store only) and `confirm_passages` the database half: it fills in what the legacy
-format does not carry and drops what no longer exists, so a deleted chunk stops answering at once, whatever the store
-still holds. `SearchResult` has the questions that thresholds ask; all comparisons are inclusive.
+`search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format and drops
+what no longer exists, so a deleted chunk stops answering at once. All comparisons are inclusive.
 
-Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
-*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
-that weight times their best overlap, the share of the question's words that a point has, rare words counting more.
-Passages are ranked, and held to the guard rail, by
-relevance; a stored answer is let out by its cosine alone and the second key. Without a weight, or without the
-question's text, the relevance is the cosine.
+Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
+a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
+best overlap with the question's words. Passages are ranked, and held to the guard rail, by relevance; a stored answer is let out
+by its cosine alone and the second key. Without a weight, or the question's text, the relevance is the cosine.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,8 +19,10 @@ from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.vectors.base import Query, vector_store
+from knowledge.vectors.base import Query, Wanted, vector_store
+from knowledge.vectors.generations import collection_alias
 from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
@@ -64,7 +63,6 @@ class SearchResult:
 
     @property
     def best_score(self) -> float:
-        """The best cosine."""
         return max((hit.score for hit in self.hits), default=0.0)
 
     @property
@@ -79,10 +77,7 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first; the second key decides among them.
-
-        At the same score a validated answer comes before a document's.
-        """
+        """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key decides among them."""
         if threshold is None:
             return []
         found = [
@@ -97,7 +92,6 @@ class SearchResult:
         return SearchResult(tuple(hit for hit in self.hits if thresholds.lets_in(hit)))
 
     def is_out_of_domain(self, thresholds: Thresholds) -> bool:
-        """No hit passes the guard rail, or there is none."""
         return not self.in_domain(thresholds).hits
 
 
@@ -145,32 +139,32 @@ def search(
     """
     profile = threshold_profile(query.recipe.model)
     weight = profile.lexical_weight if profile is not None and query.text else None
-    points = limit * POINTS_PER_PASSAGE
-    kept = searched_filter(list(categories))
-    if weight is None:
-        hits = vector_store().query(
-            collection,
-            query.vector,
-            recipe=query.recipe,
-            limit=points,
-            payload_filter=kept,
-            min_score=min_score,
-        )
-    else:
-        hits = [
-            hit
-            for hit in vector_store().query_hybrid(
-                collection,
-                query,
-                lexical_weight=weight,
-                limit=points,
-                payload_filter=kept,
-                together=OF_ONE_CHUNK,
-            )
-            if min_score is None or hit.score >= min_score
-        ]
-    passages = [passage_from_hit(hit) for hit in hits]
+    wanted = Wanted(
+        limit=limit * POINTS_PER_PASSAGE,
+        payload_filter=searched_filter(list(categories)),
+        min_score=min_score,
+        lexical_weight=weight,
+        together=OF_ONE_CHUNK,
+    )
+    passages = [passage_from_hit(hit) for hit in vector_store().query(collection, query, wanted)]
     return SearchResult(tuple(passages)) if weight is None else ranked(passages, weight)
+
+
+def query_of(question: str) -> Query:
+    """A question as an index is asked it."""
+    model = embedder()
+    return Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe, question)
+
+
+def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchResult:
+    """What a turn of this configuration would find, confirmed."""
+    found = search(
+        collection_alias(config.agent_slug, config.indexing_method),
+        query_of(question),
+        limit=limit,
+        min_score=config.match_threshold,
+    )
+    return confirm_passages(found, agent_id=config.agent_id)
 
 
 def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
@@ -212,10 +206,7 @@ def register_faq_check(check: FaqCheck) -> None:
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk or validated answer still stands, is in use and belongs to the agent.
-
-    Legacy hits are given their chunk. Without a hit on a validated answer nothing is asked about them.
-    """
+    """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk."""
     by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     standing = {
@@ -234,10 +225,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
         elif chunk_id in by_id:
             kept.append(
                 replace(
-                    hit,
-                    chunk_id=chunk_id,
-                    has_questions=by_id[chunk_id],
-                    url=addresses[chunk_id],
+                    hit, chunk_id=chunk_id, has_questions=by_id[chunk_id], url=addresses[chunk_id]
                 )
             )
     return SearchResult(hits=tuple(kept))
@@ -262,10 +250,7 @@ _SERVED_CHUNKS = PreparedSelectIn(
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, str]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are.
-
-    One query of each.
-    """
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)

@@ -1,8 +1,7 @@
 """What rows changed, told to the index: after edits and deletions, whoever made them and by which door.
 
-Each receiver only enqueues, after the commit, and what one transaction changed is enqueued once. Changes that send no
-signal (bulk updates, scripts) are found by the reconciliation (`knowledge.indexing.jobs`). Until the points have
-followed, nothing deleted or switched off is served, because search confirms every hit against the database.
+Each receiver only enqueues, after the commit, once a transaction. Changes that send no signal (bulk updates, scripts) are found by
+the reconciliation. Until the points have followed, nothing deleted is served: search confirms every hit in the database.
 """
 
 import logging

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from knowledge.embeddings.base import Vectors
 from knowledge.language.classes import word_class
-from knowledge.language.folding import fold
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold, words
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]

@@ -116,14 +116,13 @@ def payload(number: int) -> dict[str, str]:
 
 def query(store: "TableVectorStore", vector: Rows, kept: object = None) -> list[str]:
     from knowledge.embeddings.base import Recipe
-    from knowledge.vectors.base import PayloadFilter
+    from knowledge.vectors.base import PayloadFilter, Query, Wanted
 
+    payload_filter = kept if isinstance(kept, PayloadFilter) else None
     hits = store.query(
         "bench",
-        vector,
-        recipe=Recipe(model="bench", dimensions=DIMENSIONS),
-        limit=LIMIT,
-        payload_filter=kept if isinstance(kept, PayloadFilter) else None,
+        Query(vector, Recipe(model="bench", dimensions=DIMENSIONS)),
+        Wanted(limit=LIMIT, payload_filter=payload_filter),
     )
     return [hit.id for hit in hits]
 

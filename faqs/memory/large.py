@@ -33,7 +33,7 @@ from faqs.memory.entries import kept_days, prune_expired, prunes_itself
 from faqs.memory.keys import recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.vectors.base import Point, Vector, VectorStore, vector_store
+from knowledge.vectors.base import Point, Query, Vector, VectorStore, Wanted, vector_store
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +86,9 @@ def indexed_neighbours(
     if store is None:
         return []
     try:
-        hits = store.query(
-            memory_alias(mark.uuid),
-            vector,
-            recipe=recipe,
-            # Twice, for entries that the rows will refuse and for equal ones that are more recent.
-            limit=2 * settings.MEMORY_MAX_CANDIDATES,
-            min_score=least,
-        )
+        # Twice, for entries that the rows will refuse and for equal ones that are more recent.
+        wanted = Wanted(limit=2 * settings.MEMORY_MAX_CANDIDATES, min_score=least)
+        hits = store.query(memory_alias(mark.uuid), Query(vector, recipe), wanted)
     except ApplicationError as error:
         logger.warning(
             "The collection of the memory of deployment %d cannot be asked (%s): "

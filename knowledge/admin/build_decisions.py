@@ -1,7 +1,6 @@
 """What staff decide about an index: rebuild it, go back, retry, cancel, approve, discard.
 
-Each checks the right of its user first. What changes something shows what it will do on GET and does it on POST,
-through the verbs of `knowledge.indexing`.
+Each checks its user's right first. GET shows what it will do, POST does it by a verb of `knowledge.indexing`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,25 +27,21 @@ from knowledge.indexing.jobs.decisions import (
 )
 from knowledge.indexing.jobs.queue import enqueue_rebuild
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
-from knowledge.models import BuildStatus, Document, IndexBuild
+from knowledge.models import GIVEN_UP, Document, IndexBuild
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrPromise
+
+AgentIndex = tuple[Agent, IndexingMethod]
 
 
 @require_http_methods(["GET", "POST"])
 def rebuild_indexes(request: HttpRequest) -> HttpResponse:
     """Confirm, then queue a rebuild of each index that the chosen agents use."""
-    require(request, "knowledge.add_indexbuild")
-    indexes = _chosen_indexes(request)
-    if request.method == "POST":
-        return _rebuild(request, indexes)
-    return admin_page(
+    return _confirmed(
         request,
-        "admin/knowledge/indexbuild/confirm.html",
-        model=IndexBuild,
+        _rebuild,
         title=_("Reconstruire l’index"),
-        indexes=indexes,
         explanation=_(
             "Un nouvel index est rempli à côté de l’actuel, vérifié, puis mis à sa place d’un seul coup. "
             "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
@@ -63,22 +58,29 @@ def rebuild_indexes(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def roll_indexes_back(request: HttpRequest) -> HttpResponse:
     """Confirm, then point each chosen index at the generation before its current one."""
-    require(request, "knowledge.add_indexbuild")
-    indexes = _chosen_indexes(request)
-    if request.method == "POST":
-        return _roll_back(request, indexes)
-    return admin_page(
+    return _confirmed(
         request,
-        "admin/knowledge/indexbuild/confirm.html",
-        model=IndexBuild,
+        _roll_back,
         title=_("Revenir à la génération précédente"),
-        indexes=indexes,
         explanation=_(
             "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
             "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction."
         ),
         confirm=_("Revenir en arrière"),
     )
+
+
+def _confirmed(
+    request: HttpRequest,
+    carry_out: Callable[[HttpRequest, Sequence[AgentIndex]], HttpResponse],
+    **texts: str,
+) -> HttpResponse:
+    require(request, "knowledge.add_indexbuild")
+    indexes = _chosen_indexes(request)
+    if request.method == "POST":
+        return carry_out(request, indexes)
+    template = "admin/knowledge/indexbuild/confirm.html"
+    return admin_page(request, template, model=IndexBuild, indexes=indexes, **texts)
 
 
 @require_POST
@@ -91,8 +93,7 @@ def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
 
 def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
     """Queue failed builds again and say how many; the others are left alone."""
-    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
-    chosen = [build for build in builds if build.status in over]
+    chosen = [build for build in builds if build.status in GIVEN_UP]
     if not chosen:
         messages.warning(request, _("Aucune de ces indexations n’est en échec ou annulée."))
         return
@@ -157,7 +158,7 @@ def decide(request: HttpRequest, build_id: int, verb: str) -> HttpResponse:
     return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
 
 
-def _chosen_indexes(request: HttpRequest) -> list[tuple[Agent, IndexingMethod]]:
+def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
     """Every index of the agents named in the address, or only those of the methods it names."""
     wanted = set(request.GET.getlist("method"))
     keys = [key for key in request.GET.getlist("agent") if key.isdecimal()]
@@ -173,15 +174,12 @@ def _chosen_indexes(request: HttpRequest) -> list[tuple[Agent, IndexingMethod]]:
     return indexes
 
 
-def _rebuild(
-    request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
-) -> HttpResponseRedirect:
+def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
     builds = []
+    staged = "stage" in request.POST
     for agent, method in indexes:
         try:
-            builds.append(
-                enqueue_rebuild(agent=agent, method=method, needs_approval="stage" in request.POST)
-            )
+            builds.append(enqueue_rebuild(agent=agent, method=method, needs_approval=staged))
         except RebuildInProgressError as error:
             messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
     if builds:
@@ -197,22 +195,20 @@ def _rebuild(
     return _to_builds(request, builds)
 
 
-def _roll_back(
-    request: HttpRequest, indexes: Sequence[tuple[Agent, IndexingMethod]]
-) -> HttpResponseRedirect:
+def _roll_back(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
     """All of them or none: what cannot go back is told before anything moves."""
-    can_go_back = True
+    refused = []
     for agent, method in indexes:
         try:
             prepare_rollback(agent=agent, method=method)
         except CollectionMissingError:
-            can_go_back = False
             reason = _("il n’y a pas de génération précédente")
-            messages.error(request, f"{agent} ({method.label}) : {reason}.")
+            refused.append(f"{agent} ({method.label}) : {reason}.")
         except ApplicationError as error:
-            can_go_back = False
-            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
-    for agent, method in indexes if can_go_back else ():
+            refused.append(f"{agent} ({method.label}) : {error.public_message}")
+    for text in refused:
+        messages.error(request, text)
+    for agent, method in indexes if not refused else ():
         try:
             generation = rollback_agent_index(agent=agent, method=method)
         except ApplicationError as error:
@@ -223,7 +219,9 @@ def _roll_back(
                 _("%(agent)s (%(method)s) répond de nouveau avec la génération %(generation)s.")
                 % {"agent": agent, "method": method.label, "generation": generation},
             )
-    return HttpResponseRedirect(_agents_url(indexes))
+    keys = {agent.pk for agent, _method in indexes}
+    page = "change" if len(keys) == 1 else "changelist"
+    return HttpResponseRedirect(admin_url(Agent, page, *(keys if len(keys) == 1 else ())))
 
 
 def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
@@ -232,10 +230,3 @@ def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpRespon
     if len(builds) == 1:
         return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
     return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
-
-
-def _agents_url(indexes: Sequence[tuple[Agent, IndexingMethod]]) -> str:
-    keys = {agent.pk for agent, _method in indexes}
-    if len(keys) == 1:
-        return admin_url(Agent, "change", *keys)
-    return admin_url(Agent, "changelist")

@@ -1,5 +1,6 @@
 """Indexations, which are only looked at: how far each is, what it did, what it would change."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -22,6 +23,7 @@ from agents.admin_base import (
     link,
     long_text,
     progress_bar,
+    rounded,
     stacked,
 )
 from knowledge.admin.build_decisions import (
@@ -32,19 +34,15 @@ from knowledge.admin.build_decisions import (
     retry_failed_build,
     roll_indexes_back,
 )
-from knowledge.admin.build_texts import (
-    REPORT_LABELS,
-    duration_text,
-    pace_text,
-    retrieved_text,
-    state_hint,
-)
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.decisions import leftover_points
-from knowledge.models import BuildStatus, IndexBuild
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildStatus, IndexBuild
 
 #: How often the page of an indexation that is not over asks again.
 REFRESH_SECONDS = 3
+
+#: An indexation that nobody has taken for this long has probably no worker.
+UNCLAIMED_AFTER = timedelta(seconds=60)
 
 _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.QUEUED: "neutral",
@@ -53,6 +51,24 @@ _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.STAGED: "warning",
     BuildStatus.FAILED: "bad",
     BuildStatus.CANCELLED: "neutral",
+}
+
+
+REPORT_LABELS = {
+    "documents": _("documents"),
+    "chunks": _("passages"),
+    "points": _("points"),
+    "embedded": _("vecteurs calculés"),
+    "reused": _("vecteurs repris"),
+    "model_calls": _("appels au modèle"),
+    "prompt_tokens": _("tokens lus par le modèle"),
+    "completion_tokens": _("tokens écrits par le modèle"),
+    "rejected": _("questions écartées"),
+    "waiting": _("en attente de questions"),
+    "pages": _("pages lues"),
+    "unchanged": _("pages inchangées"),
+    "gone": _("pages disparues"),
+    "seconds": _("secondes"),
 }
 
 
@@ -65,18 +81,6 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     search_fields = ("agent__name", "agent__slug", "generation", "error")
     ordering = ("-created_at",)
     actions = ("retry",)
-    readonly_fields = (
-        "title",
-        "state",
-        "progress",
-        "duration",
-        "figures",
-        "problems",
-        "failure",
-        "changes",
-        "compared",
-        "agent_link",
-    )
     fieldsets = (
         (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
         (_("Ce qui changerait"), {"fields": ("changes", "compared")}),
@@ -84,14 +88,8 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             _("Détails"),
             {
                 "fields": (
-                    "title",
-                    "agent_link",
-                    "generation",
-                    "attempts",
-                    "created_at",
-                    "started_at",
-                    "finished_at",
-                    "duration",
+                    *("title", "agent_link", "generation", "attempts"),
+                    *("created_at", "started_at", "finished_at", "duration"),
                 )
             },
         ),
@@ -130,12 +128,11 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         build = kwargs.get("obj")
         if isinstance(build, IndexBuild):
-            context["refresh_seconds"] = REFRESH_SECONDS if _is_going_on(build) else 0
+            context["refresh_seconds"] = REFRESH_SECONDS if build.status in UNDER_WAY else 0
             context["retry_allowed"] = self.has_retry_permission(request)
-            over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
             allowed = context["retry_allowed"]
-            context["may_retry"] = allowed and build.status in over
-            context["may_cancel"] = allowed and _is_going_on(build)
+            context["may_retry"] = allowed and build.status in GIVEN_UP
+            context["may_cancel"] = allowed and build.status in UNDER_WAY
             context["may_decide"] = allowed and build.status == BuildStatus.STAGED
             context["leftover_points"] = _leftover(build)
         return super().render_change_form(request, context, *args, **kwargs)
@@ -222,7 +219,6 @@ class IndexBuildAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("bilan"))
     def figures(self, build: IndexBuild) -> str:
-        """The report's counts in words."""
         rows = [
             (label, formats.localize(build.report[key]))
             for key, label in REPORT_LABELS.items()
@@ -245,8 +241,14 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         return bullets("<strong>{}</strong> : {}", rows)
 
 
-def progress_link(build: IndexBuild) -> SafeString:
-    return link(admin_url(IndexBuild, "change", build.pk), _("Suivre l’indexation"))
+def with_progress(text: Any, build: IndexBuild) -> SafeString:
+    """A message with a link to what it announces."""
+    address = admin_url(IndexBuild, "change", build.pk)
+    return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
+
+
+def moment_text(moment: datetime) -> str:
+    return formats.date_format(timezone.localtime(moment), "SHORT_DATETIME_FORMAT")
 
 
 def _leftover(build: IndexBuild) -> int | None:
@@ -257,5 +259,64 @@ def _leftover(build: IndexBuild) -> int | None:
         return None
 
 
-def _is_going_on(build: IndexBuild) -> bool:
-    return build.status in (BuildStatus.QUEUED, BuildStatus.RUNNING)
+# In words: how fast it is, why it does not move, what a question would retrieve.
+
+
+def duration_text(seconds: float) -> str:
+    """« 3 min 20 s »."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return gettext("%(seconds)d s") % {"seconds": whole}
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
+    hours, minutes = divmod(minutes, 60)
+    return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+
+
+def retrieved_text(rows: list[dict[str, Any]] | None) -> SafeString | str:
+    if rows is None:
+        return gettext("L’index actuel ne peut pas être interrogé.")
+    items = (
+        (rounded(row["score"], 3), row["title"], row["question"] or row["excerpt"]) for row in rows
+    )
+    return format_html(
+        '<ol class="rp-text">{}</ol>', format_html_join("", "<li>{} · {} · {}</li>", items)
+    )
+
+
+def _done_per_second(build: IndexBuild) -> float:
+    """The rate since this phase began; zero where nothing can be said yet."""
+    began = build.phase_started_at or build.started_at
+    if build.status != BuildStatus.RUNNING or began is None or not build.done:
+        return 0.0
+    elapsed = (timezone.now() - began).total_seconds()
+    return build.done / elapsed if elapsed > 0 else 0.0
+
+
+def pace_text(build: IndexBuild) -> str:
+    """« 14,4 par seconde, encore 4 min 21 s », or nothing."""
+    rate = _done_per_second(build)
+    if not rate:
+        return ""
+    left = duration_text((build.total - build.done) / rate)
+    return gettext("%(rate)s par seconde, encore %(left)s") % {
+        "rate": rounded(rate, 1),
+        "left": left,
+    }
+
+
+def state_hint(build: IndexBuild) -> str:
+    """What staff should know about an indexation that does not move."""
+    now = timezone.now()
+    if build.status == BuildStatus.QUEUED and build.not_before and build.not_before > now:
+        return gettext("%(reason)s Nouvel essai à %(time)s.") % {
+            "reason": f"{build.error}. " if build.error else "",
+            "time": formats.time_format(timezone.localtime(build.not_before)),
+        }
+    if build.status == BuildStatus.QUEUED and now - build.created_at > UNCLAIMED_AFTER:
+        return gettext("Elle attend un worker : vérifiez qu’il est démarré.")
+    expired = build.lease_expires_at is not None and build.lease_expires_at < now
+    if build.status == BuildStatus.RUNNING and expired:
+        return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")
+    return ""

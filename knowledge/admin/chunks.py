@@ -71,8 +71,6 @@ class EditedFilter(admin.SimpleListFilter):
 
 @admin.register(Chunk)
 class ChunkAdmin(StaffAdmin):
-    """Passages and their questions. They come from documents, so none is added or deleted here: one is switched off."""
-
     form = ChunkForm
     change_list_template = "admin/knowledge/chunk/change_list.html"
     change_form_template = "admin/knowledge/chunk/change_form.html"
@@ -90,17 +88,8 @@ class ChunkAdmin(StaffAdmin):
     ordering = ("document", "index")
     actions = ("enable", "disable", "ask_again")
     readonly_fields = (
-        "document_link",
-        "rank",
-        "headings",
-        "text",
-        "source_text",
-        "origin",
-        "work",
-        "units_list",
-        "rejected",
-        "summary",
-        "keyword_list",
+        *("document_link", "rank", "work", "headings", "text", "source_text"),
+        *("origin", "units_list", "rejected", "summary", "keyword_list"),
     )
     fieldsets = (
         (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),

@@ -9,7 +9,6 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language_info, ngettext
@@ -27,7 +26,7 @@ from agents.admin_base import (
     link,
     stacked,
 )
-from knowledge.admin.builds import progress_link
+from knowledge.admin.builds import moment_text, with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
@@ -41,6 +40,9 @@ from knowledge.models import (
     WebPage,
 )
 
+_DESCRIPTION = ("state", "name", "title", "agent", "source_type", "language_name", "passages")
+_PAGE = ("page_link", "page_source", "page_checked")
+_FILE = ("file_link", "created_at", "indexed_at")
 _DOCUMENT_TONES: dict[str, Tone] = {
     DocumentStatus.PENDING: "busy",
     DocumentStatus.INDEXED: "good",
@@ -124,40 +126,13 @@ class DocumentAdmin(StaffAdmin):
     search_fields = ("name", "title")
     ordering = ("name",)
     actions = ("index_again",)
-    readonly_fields = (
-        "name",
-        "title",
-        "agent",
-        "source_type",
-        "language_name",
-        "state",
-        "passages",
-        "page_link",
-        "page_source",
-        "page_checked",
-        "file_link",
-        "created_at",
-        "indexed_at",
-    )
+    readonly_fields = (*_DESCRIPTION, *_PAGE, *_FILE)
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "state",
-                    "name",
-                    "title",
-                    "agent",
-                    "source_type",
-                    "language_name",
-                    "passages",
-                )
-            },
-        ),
+        (None, {"fields": _DESCRIPTION}),
         (_("Modifier"), {"fields": ("category", "enabled", "replacement")}),
-        (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
+        (_("Fichier"), {"fields": _FILE}),
     )
-    page_fieldset = (_("Page du web"), {"fields": ("page_link", "page_source", "page_checked")})
+    page_fieldset = (_("Page du web"), {"fields": _PAGE})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         documents: QuerySet[Document] = super().get_queryset(request)
@@ -169,13 +144,12 @@ class DocumentAdmin(StaffAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Who may only look has no file to choose, and a page is replaced by its next reading alone."""
         first, edited, last = self.fieldsets
-        if not self.has_change_permission(request, obj):
-            edited = (_("Réglages"), {"fields": ("category", "enabled")})
-        elif isinstance(obj, Document) and obj.url:
-            edited = (_("Modifier"), {"fields": ("category", "enabled")})
-        if isinstance(obj, Document) and obj.url:
-            return (first, edited, self.page_fieldset, last)
-        return (first, edited, last)
+        is_page = isinstance(obj, Document) and obj.url
+        may_change = self.has_change_permission(request, obj)
+        if is_page or not may_change:
+            title = edited[0] if may_change else _("Réglages")
+            edited = (title, {"fields": ("category", "enabled")})
+        return (first, edited, self.page_fieldset, last) if is_page else (first, edited, last)
 
     def get_urls(self) -> list[URLPattern]:
         download = path(
@@ -206,12 +180,8 @@ class DocumentAdmin(StaffAdmin):
             )
         if file is not None or "category" in form.changed_data:
             build = enqueue_documents(agent=obj.agent, document_ids=[obj.pk])
-            self.message_user(
-                request,
-                format_html(
-                    "{} {}", _("Le document va être indexé à nouveau."), progress_link(build)
-                ),
-            )
+            text = _("Le document va être indexé à nouveau.")
+            self.message_user(request, with_progress(text, build))
 
     @admin.action(description=_("Indexer à nouveau"), permissions=["change"])
     def index_again(self, request: HttpRequest, queryset: QuerySet[Document]) -> None:
@@ -225,7 +195,7 @@ class DocumentAdmin(StaffAdmin):
                 "%(agent)s : %(count)d documents vont être indexés à nouveau.",
                 len(keys),
             ) % {"agent": agent, "count": len(keys)}
-            self.message_user(request, format_html("{} {}", text, progress_link(build)))
+            self.message_user(request, with_progress(text, build))
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, document: Document) -> SafeString:
@@ -256,9 +226,7 @@ class DocumentAdmin(StaffAdmin):
     @admin.display(description=_("lue le"))
     def page_checked(self, document: Document) -> str:
         page = _page_of(document)
-        if page is None or page.checked_at is None:
-            return "–"
-        return formats.date_format(timezone.localtime(page.checked_at), "SHORT_DATETIME_FORMAT")
+        return moment_text(page.checked_at) if page and page.checked_at else "–"
 
     @admin.display(description=_("langue"), ordering="language", empty_value="–")
     def language_name(self, document: Document) -> str:

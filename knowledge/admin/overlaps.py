@@ -1,4 +1,4 @@
-"""Stored questions that ask the same, for staff to look at."""
+"""Stored questions that ask the same; the answers are corrected in their passages, or the pair is accepted."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -14,8 +14,6 @@ from knowledge.models import OverlapKind, QuestionOverlap
 
 @admin.register(QuestionOverlap)
 class QuestionOverlapAdmin(ReadOnlyAdmin):
-    """Stored questions that ask the same; the answers are corrected in their passages, or the pair is accepted."""
-
     list_display = ("pair", "finding", "answers", "places", "agent", "decision")
     list_filter = ("kind", "dismissed", "agent")
     list_select_related = ("agent", "first_chunk__document", "second_chunk__document")

@@ -15,11 +15,9 @@ from agents.admin_base import admin_page, require
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
-from knowledge.embeddings.base import Purpose, embedder
+from knowledge.embeddings.base import embedder
 from knowledge.models import Chunk
-from knowledge.search import Passage, confirm_passages, search, thresholds_for
-from knowledge.vectors.base import Query
-from knowledge.vectors.generations import collection_alias
+from knowledge.search import Passage, search_as, thresholds_for
 
 
 class SearchTrialForm(forms.Form):
@@ -43,7 +41,6 @@ class SearchTrialForm(forms.Form):
 
 @require_safe
 def try_search(request: HttpRequest) -> HttpResponse:
-    """Ask a deployment's index as a turn would, and show what comes back; nothing is answered or stored."""
     require(request, "knowledge.view_chunk")
     form = SearchTrialForm(request.GET if "question" in request.GET else None)
     if "deployment" in request.GET and not form.is_bound:
@@ -76,19 +73,8 @@ class SearchTrial:
 def _tried(wanted: dict[str, Any]) -> SearchTrial:
     config = effective_config(wanted["deployment"])
     limit = wanted["limit"] or config.match_count
-    model = embedder()
-    found = search(
-        collection_alias(config.agent_slug, config.indexing_method),
-        Query(
-            model.embed_one(wanted["question"], purpose=Purpose.QUERY),
-            model.recipe,
-            wanted["question"],
-        ),
-        limit=limit,
-        min_score=config.match_threshold,
-    )
-    confirmed = confirm_passages(found, agent_id=config.agent_id)
-    thresholds = thresholds_for(config, model=model.recipe.model)
+    confirmed = search_as(config, wanted["question"], limit=limit)
+    thresholds = thresholds_for(config, model=embedder().recipe.model)
     return SearchTrial(
         rows=[
             (passage, thresholds.guard_rail_for(passage), thresholds.lets_in(passage))

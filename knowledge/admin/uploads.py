@@ -87,7 +87,6 @@ class UploadOutcome:
 
 @require_http_methods(["GET", "POST"])
 def add_documents(request: HttpRequest) -> HttpResponse:
-    """Store the files that were sent, say what became of each, and hand them to the indexing."""
     require(request, "knowledge.add_document")
     form = AddDocumentsForm(
         request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}

@@ -7,8 +7,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest
-from django.utils import formats, timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -24,7 +22,7 @@ from agents.admin_base import (
     link,
     stacked,
 )
-from knowledge.admin.builds import progress_link
+from knowledge.admin.builds import moment_text, with_progress
 from knowledge.exceptions import PageRefusedError
 from knowledge.fetching.addresses import looks_like_sitemap, normal_address
 from knowledge.indexing.jobs.queue import enqueue_refresh
@@ -106,7 +104,7 @@ class WebSourceAdmin(StaffAdmin):
         for source in sources:
             build = enqueue_refresh(source)
             text = _("%(url)s va être lue.") % {"url": source.url}
-            self.message_user(request, format_html("{} {}", text, progress_link(build)))
+            self.message_user(request, with_progress(text, build))
 
     @admin.display(description=_("état"), ordering="error")
     def state(self, source: WebSource) -> SafeString:
@@ -136,15 +134,7 @@ class WebSourceAdmin(StaffAdmin):
     def readings(self, source: WebSource) -> str:
         builds = source.builds.order_by("-pk")[:5]
         rows = [
-            (
-                change_link(
-                    build,
-                    formats.date_format(
-                        timezone.localtime(build.created_at), "SHORT_DATETIME_FORMAT"
-                    ),
-                ),
-                build.get_status_display(),
-            )
+            (change_link(build, moment_text(build.created_at)), build.get_status_display())
             for build in builds
         ]
         return bullets("{} : {}", rows)

@@ -1,9 +1,7 @@
 """Thresholds belong to an embedding model: the profile of each known model, with what was measured at its values.
 
-A cosine of one model says nothing about another's. `threshold_profile` returns None for an unknown model: direct and
-cached answers then stay off until the model is calibrated (`calibrate_thresholds`; the rows are read by
-`knowledge.calibration.stored`). Figures are typed in from `benchmarks/thresholds`, whose
-README has the command that repeats them; a figure that was not measured is None, never a guess.
+`threshold_profile` returns None for an unknown model: direct and cached answers then stay off until it is calibrated
+(`calibrate_thresholds`). Figures are typed in from `benchmarks/thresholds`; one that was not measured is None, never a guess.
 """
 
 import math
@@ -148,10 +146,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What staff's own pairs gave for one model, and for one agent's index where it is not for all of them.
-
-    A threshold of None found no value within the error budget: that exit stays off.
-    """
+    """What staff's own pairs gave for one model, or one agent's index. A threshold of None: no value within the error budget."""
 
     model: str
     index: str

@@ -1,8 +1,7 @@
 """The protocol of an embedder, the recipe that identifies its vectors, and the loader.
 
-Vectors are float32 rows of unit length, so a dot product is a cosine. The base class owns validation, normalisation
-of the input (NFKC, control characters removed, length bounded), batching and the check of the output; a subclass
-owns the vendor call only, with its timeouts and retries. Embedders are thread-safe and never touch the ORM.
+Vectors are float32 rows of unit length, so a dot product is a cosine. The base class prepares texts, cuts batches and checks
+what comes back; a subclass owns the vendor call only. Embedders are thread-safe and never touch the ORM.
 """
 
 import threading
@@ -77,10 +76,7 @@ class Embedder(ABC):
         purpose: Purpose,
         on_progress: Callable[[int], None] | None = None,
     ) -> Vectors:
-        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
-
-        Raises `EmbeddingInputError` for a blank text, `EmbeddingUnavailableError` when the model cannot be reached.
-        """
+        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch."""
         recipe = self.recipe
         prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
         prepared = [prefix + self._prepare(text) for text in texts]
@@ -113,7 +109,6 @@ class Embedder(ABC):
         return []
 
     def warm_up(self) -> None:
-        """Load the model now rather than at the first question."""
         self.embed_one("warm up", purpose=Purpose.QUERY)
 
     def _prepare(self, text: str) -> str:

@@ -1,16 +1,12 @@
 """multilingual-e5-small in numpy: reads a packed 4-bit weight file, tokenises, and runs the encoder.
 
-The file ("E5S1": XLM-R unigram vocabulary, character map, Q4_0 blocks of 32 weights, float32 biases) is mapped into
-memory; word embeddings stay packed there and only the rows that a text uses are unpacked, the layers (85 MB) are
-unpacked once. Nothing is written after `E5Model.load`, so one instance serves any number of threads.
+The file ("E5S1": XLM-R unigram vocabulary, character map, Q4_0 blocks of 32 weights, float32 biases) is mapped into memory; word
+embeddings stay packed there, the layers (85 MB) are unpacked once. Nothing is written after `E5Model.load`: any number of
+threads share it. A text longer than 512 tokens is read in windows whose means are averaged by their number of tokens. Texts of
+equal length run together and none is padded, so a text's row is the same alone or in a batch, up to rounding.
 
-A text longer than the model's 512 tokens is read in consecutive windows of 510, whose means are averaged by their
-number of tokens: no part is dropped. Texts of equal length run together and none is padded, so a text's row is the same
-alone or in a batch, up to rounding.
-
-Checked against the C engine that ships with the weights: cosine at least 0.9998 on each of 360 French and English
-texts, and equal token counts (`benchmarks/retrieval/README.md`). Callers pass prefixed, NFKC-normalised text
-(`Embedder.embed` does both) and get rows that are not yet of unit length.
+Checked against the C engine that ships with the weights: cosine at least 0.9998 on each of 360 French and English texts, and
+equal token counts (`benchmarks/retrieval/README.md`). Callers pass prefixed, NFKC-normalised text (`Embedder.embed`).
 """
 
 import mmap
@@ -73,8 +69,6 @@ class _Layer:
 
 
 class _Cursor:
-    """Reads the header's packed fields in order."""
-
     def __init__(self, image: mmap.mmap) -> None:
         self.image = image
         self.at = 0
@@ -337,7 +331,6 @@ def _unpack(blocks: Bytes) -> Floats:
 
 
 def _normalise(x: Floats, norm: tuple[Floats, Floats], epsilon: float) -> None:
-    """Layer normalisation, in place."""
     x -= x.mean(axis=-1, keepdims=True)
     variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[-1])
     x *= (1.0 / np.sqrt(variance + np.float32(epsilon)))[:, None]

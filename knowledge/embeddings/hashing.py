@@ -10,8 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
-from knowledge.language.folding import fold
-from knowledge.language.tokens import words
+from knowledge.language.folding import fold, words
 
 _WORD_WEIGHT = 2.0
 

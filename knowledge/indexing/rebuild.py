@@ -1,26 +1,22 @@
 """Rebuild an agent's index as a new generation, and go back to the one before.
 
-A new collection is filled from the documents and every registered source, its count is checked, and the alias moves
-in one call: readers see the old index or the new one, never half of either. Vectors of the current generation are
-reused where their text and recipe are the same. Two generations are kept: the one in service and the one before it.
-
-Points of other apps (validated answers) follow their rows on both ways: a rebuild and a rollback compare them with the
-rows before and after the alias moves, so none is lost and none comes back.
+A new collection is filled from the documents and every registered source, its count is checked, and the alias moves in one
+call. Vectors of the current generation are reused where text and recipe are the same. Two generations are kept. Points of other
+apps (validated answers) are compared with their rows before and after the alias moves, so none is lost and none comes back.
 """
 
-import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.base import Embedder, embedder
+from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import fingerprint, note_indexed
-from knowledge.models import Chunk, DocumentStatus
+from knowledge.models import DocumentStatus
 from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 from knowledge.vectors.generations import (
     collection_alias,
@@ -28,7 +24,7 @@ from knowledge.vectors.generations import (
     previous_alias,
     previous_generation,
 )
-from knowledge.vectors.payloads import document_of, same_payload, validated_answers
+from knowledge.vectors.payloads import document_of, validated_answers
 
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
@@ -48,34 +44,26 @@ class IndexDiff:
 
 
 def fill_generation(
-    *,
-    agent: Agent,
-    method: IndexingMethod,
-    generation: str,
-    on_progress: OnProgress = no_progress,
+    *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
 ) -> IndexReport:
     """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
-    started = time.monotonic()
-    store, model = vector_store(), embedder()
-    store.ensure(generation, model.recipe)
-    writer = PointWriter(
-        store=store,
-        collection=generation,
-        embedder=model,
-        donors=_donors(store, agent, method, model),
-    )
+    report = IndexReport(generation=generation)
+    store = vector_store()
+    store.ensure(generation, embedder().recipe)
+    writer = _writer(generation, donor=store.resolve_alias(collection_alias(agent.slug, method)))
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
-    return replace(_report(agent, generation, planned, writer), started=started)
+    report.count(agent)
+    report.points, report.embedded = len(planned), writer.counts.embedded
+    report.reused = report.points - report.embedded
+    report.fingerprints = _fingerprints(planned)
+    return report
 
 
 def put_in_service(
     *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
 ) -> None:
-    """Move the alias to a filled generation in one step; the one that was in service is kept, the others dropped.
-
-    `fingerprints` are those of the fill: what has changed since is written after the alias has moved.
-    """
+    """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is written then."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
@@ -102,20 +90,15 @@ def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> b
 def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
     """What is left to do where a rebuild was cut after its alias had moved. It is not filled again: others write there."""
     put_in_service(agent=agent, method=method, generation=generation, fingerprints={})
-    return IndexReport(
-        documents=agent.documents.count(),
-        chunks=Chunk.objects.filter(document__agent=agent).count(),
-        points=vector_store().count(generation),
-        waiting=Chunk.objects.filter(document__agent=agent).waiting().count(),
-        generation=generation,
-    )
+    report = IndexReport(points=vector_store().count(generation), generation=generation)
+    report.count(agent)
+    return report
 
 
 def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
     """Drop a generation that readers do not use."""
-    store = vector_store()
-    if store.resolve_alias(collection_alias(agent.slug, method)) != generation:
-        store.drop(generation)
+    if not is_in_service(agent=agent, method=method, generation=generation):
+        vector_store().drop(generation)
 
 
 def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
@@ -141,10 +124,7 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Bring the points of other apps up to date where a rollback would go; readers see none of it. Returns the target.
-
-    What can fail, fails here: whoever takes several indexes back prepares all of them first.
-    """
+    """Bring the points of other apps up to date where a rollback would go; what can fail, fails here. Returns the target."""
     target = rollback_target(agent=agent, method=method)
     donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
     _follow_registered(agent, method, target, donor=donor)
@@ -152,10 +132,7 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Put the generation that answered before the current one in service again; returns its name.
-
-    Its documents are those of its time; its points of other apps are brought up to date.
-    """
+    """Put the generation before the current one in service again, its points of other apps as of now; returns its name."""
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
     left = store.resolve_alias(alias)
@@ -172,19 +149,19 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
     planned = {point.id: point for point in plan_agent(agent, method)}
     store, alias = vector_store(), collection_alias(agent.slug, method)
     removed = changed = found = 0
-    if store.resolve_alias(alias):
-        for batch in store.scroll(alias):
-            for point in batch:
-                if point.id not in planned:
-                    removed += 1
-                    continue
+    for batch in store.scroll(alias) if store.resolve_alias(alias) else ():
+        for point in batch:
+            if point.id in planned:
                 found += 1
-                changed += not same_payload(point.payload, planned[point.id].payload)
-    chunks = Chunk.objects.filter(document__agent=agent)
+                changed += planned[point.id].differs_from({point.id: point})
+            else:
+                removed += 1
+    counted = IndexReport()
+    counted.count(agent)
     return IndexDiff(
-        documents=agent.documents.count(),
-        chunks=chunks.count(),
-        waiting=chunks.waiting().count(),
+        documents=counted.documents,
+        chunks=counted.chunks,
+        waiting=counted.waiting,
         points=len(planned),
         added=len(planned) - found,
         removed=removed,
@@ -197,29 +174,16 @@ def _fill(
 ) -> list[PlannedPoint]:
     """Write every planned point, then what has changed meanwhile, until nothing has."""
     planned = list(plan_agent(agent, method))
-    writer.write(planned, total=len(planned), on_progress=on_progress)
-    _remove_strays(writer, {point.id for point in planned})
+    # An attempt before this one may have left points that nobody plans any more.
+    left = writer.store.ids_where(writer.collection, PayloadFilter())
+    writer.settle(planned, left, on_progress)
     for _pass in range(MAX_PASSES):
         before = {point.id: point for point in planned}
         planned = list(plan_agent(agent, method))
-        changed = [
-            point
-            for point in planned
-            if point.id not in before or not same_payload(before[point.id].payload, point.payload)
-        ]
-        gone = before.keys() - {point.id for point in planned}
-        if not changed and not gone:
+        changed = [point for point in planned if point.differs_from(before)]
+        if not writer.settle(planned, before, due=changed):
             break
-        writer.write(changed, total=len(planned), on_progress=no_progress)
-        writer.store.delete(writer.collection, sorted(gone))
     return planned
-
-
-def _remove_strays(writer: PointWriter, wanted: set[str]) -> None:
-    """Points that an attempt before this one left, and nobody plans any more."""
-    found = writer.store.ids_where(writer.collection, PayloadFilter())
-    if strays := [point_id for point_id in found if point_id not in wanted]:
-        writer.store.delete(writer.collection, strays)
 
 
 def _catch_up(
@@ -236,23 +200,22 @@ def _catch_up(
     (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so nothing
     older than a row stays.
     """
-    writer = _following_writer(generation, donor)
-    store = writer.store
+    writer = _writer(generation, donor)
     now: dict[int, str] = {}
     seen: set[int] = set()
     for _pass in range(MAX_PASSES):
-        # Listed before the rows are read: a point written meanwhile belongs to a row written before it, and is no stray.
-        listed = set(store.ids_where(generation, PayloadFilter()))
+        listed = set(writer.store.ids_where(generation, PayloadFilter()))
         planned = list(plan_agent(agent, method))
         now = _fingerprints(planned)
         seen |= {pk for pk, found in now.items() if filled.get(pk) != found}
-        due = [point for point in planned if point.id not in listed or _is_due(point, seen)]
-        written = writer.counts.written
-        writer.write(due, total=len(due), on_progress=no_progress)
-        strays = listed - {point.id for point in planned}
-        if strays:
-            store.delete(generation, sorted(strays))
-        if writer.counts.written == written and not strays:
+        # Points of no document are few and have no fingerprint: they are always compared.
+        seen_or_none = {None, *seen}
+        due = [
+            point
+            for point in planned
+            if point.id not in listed or document_of(point.payload) in seen_or_none
+        ]
+        if not writer.settle(planned, listed, due=due):
             break
     return now
 
@@ -261,21 +224,14 @@ def _follow_registered(
     agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None
 ) -> None:
     """Make a generation's points of other apps what their rows say now; those of its documents are left alone."""
-    writer = _following_writer(generation, donor)
+    writer = _writer(generation, donor)
     for _pass in range(MAX_PASSES):
-        # Listed before the rows are read, as in `_catch_up`.
-        listed = set(writer.store.ids_where(generation, validated_answers()))
-        planned = list(plan_registered(agent, method))
-        written = writer.counts.written
-        writer.write(planned, total=len(planned), on_progress=no_progress)
-        strays = listed - {point.id for point in planned}
-        if strays:
-            writer.store.delete(generation, sorted(strays))
-        if writer.counts.written == written and not strays:
+        listed = writer.store.ids_where(generation, validated_answers())
+        if not writer.settle(list(plan_registered(agent, method)), listed):
             break
 
 
-def _following_writer(generation: str, donor: str | None) -> PointWriter:
+def _writer(generation: str, donor: str | None) -> PointWriter:
     """Writes what has changed; `donor`, the generation that answered until now, has most of the vectors."""
     store, model = vector_store(), embedder()
     donors = [donor] if donor and donor != generation else []
@@ -283,23 +239,10 @@ def _following_writer(generation: str, donor: str | None) -> PointWriter:
     return PointWriter(store=store, collection=generation, embedder=model, donors=donors)
 
 
-def _is_due(point: PlannedPoint, changed: set[int]) -> bool:
-    """Points of no document are few and have no fingerprint: they are always compared."""
-    document_id = document_of(point.payload)
-    return document_id is None or document_id in changed
-
-
 def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) -> None:
     stored, expected = store.count(generation), len({point.id for point in planned})
     if stored != expected:
         raise KnowledgeError(f"{generation} holds {stored} points, {expected} were planned.")
-
-
-def _donors(store: VectorStore, agent: Agent, method: IndexingMethod, model: Embedder) -> list[str]:
-    current = store.resolve_alias(collection_alias(agent.slug, method))
-    if current is None or store.info(current).recipe != model.recipe:
-        return []
-    return [current]
 
 
 def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
@@ -309,19 +252,3 @@ def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
         if (document_id := document_of(point.payload)) is not None:
             by_document[document_id].append(point)
     return {pk: fingerprint(points) for pk, points in by_document.items()}
-
-
-def _report(
-    agent: Agent, generation: str, planned: list[PlannedPoint], writer: PointWriter
-) -> IndexReport:
-    chunks = Chunk.objects.filter(document__agent=agent)
-    return IndexReport(
-        documents=agent.documents.count(),
-        chunks=chunks.count(),
-        points=len(planned),
-        embedded=writer.counts.embedded,
-        reused=len(planned) - writer.counts.embedded,
-        waiting=chunks.waiting().count(),
-        generation=generation,
-        fingerprints=_fingerprints(planned),
-    )

@@ -1,8 +1,8 @@
 """Pages of the web brought up to date: what a source names is fetched, stored as documents, and what is gone is marked.
 
-Each page is settled on its own and its row says when, so a run that was cut goes on where it was. A page that cannot be
-fetched keeps what it said before. One that is gone, or that left its sitemap, is disabled and never deleted; it comes back
-by itself unless staff decided otherwise. Who runs this holds the source's lock (`knowledge.indexing.jobs`).
+Each page is settled on its own, so a run that was cut goes on where it was. One that cannot be fetched keeps what it said; one
+that is gone, or left its sitemap, is disabled and comes back by itself unless staff decided otherwise. Who runs this holds the
+source's lock (`knowledge.indexing.jobs`).
 """
 
 from collections.abc import Sequence
@@ -74,10 +74,7 @@ def refresh_pages(
     report: IndexReport,
     on_progress: OnProgress = no_progress,
 ) -> list[Document]:
-    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed.
-
-    Raises `PageRefusedError` or `PageUnavailableError` where the source itself cannot be read; its row says so, too.
-    """
+    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed."""
     try:
         _fetch_all(source, since, report, on_progress)
     except KnowledgeError as error:

@@ -4,14 +4,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from knowledge.models import BuildPhase
+from agents.models import Agent
+from knowledge.models import BuildPhase, Chunk
 
 
 class OnProgress(Protocol):
-    """Called with what is done and what there is to do in the phase: documents, chunks or points.
-
-    It may raise to stop the run (`knowledge.indexing.jobs`).
-    """
+    """Called with what is done and what there is to do in the phase; it may raise to stop the run (`knowledge.indexing.jobs`)."""
 
     def __call__(
         self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /
@@ -56,40 +54,34 @@ class IndexReport:
         self.failed.append({"item": item, "reason": reason})
         self.may_pass = self.may_pass or may_pass
 
-    def _of_the_web(self) -> dict[str, int]:
-        """Only where pages were looked for."""
-        found = {"pages": self.pages, "unchanged": self.unchanged, "gone": self.gone}
-        return found if any(found.values()) else {}
+    def count(self, agent: Agent) -> None:
+        """What the agent has, indexed or not."""
+        chunks = Chunk.objects.filter(document__agent=agent)
+        self.documents, self.chunks = agent.documents.count(), chunks.count()
+        self.waiting = chunks.waiting().count()
 
     def absorb(self, other: "IndexReport") -> None:
         """Add what another run did."""
-        for name in _COUNTS:
+        for name in _COUNTS + _OF_THE_WEB:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.skipped += other.skipped
         self.failed += other.failed
         self.may_pass = self.may_pass or other.may_pass
 
     def as_json(self) -> dict[str, Any]:
+        """What happened in the web is told only where pages were looked for."""
+        has_pages = any(getattr(self, name) for name in _OF_THE_WEB)
+        counts = _COUNTS + (_OF_THE_WEB if has_pages else ())
         return {
-            "documents": self.documents,
-            "chunks": self.chunks,
-            "points": self.points,
-            "embedded": self.embedded,
-            "reused": self.reused,
-            "model_calls": self.model_calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "rejected": self.rejected,
-            "waiting": self.waiting,
-            **self._of_the_web(),
+            **{name: getattr(self, name) for name in counts},
             "skipped": self.skipped,
             "failed": self.failed,
             "seconds": round(time.monotonic() - self.started, 3),
         }
 
 
-#: The fields that two runs together have the sum of.
 _COUNTS = (
     *("documents", "chunks", "points", "embedded", "reused", "model_calls", "prompt_tokens"),
-    *("completion_tokens", "rejected", "waiting", "pages", "unchanged", "gone"),
+    *("completion_tokens", "rejected", "waiting"),
 )
+_OF_THE_WEB = ("pages", "unchanged", "gone")

@@ -200,20 +200,6 @@ def _methods_to_write(agent: Agent) -> list[IndexingMethod]:
     return sorted(agent.methods_in_use() - set(missing))
 
 
-class _Advance:
-    """Adds up the points of several writes into one count."""
-
-    def __init__(self, report: OnPart) -> None:
-        self._report = report
-        self._before = 0
-
-    def __call__(self, done: int, _total: int, _phase: BuildPhase = BuildPhase.VECTORS) -> None:
-        self._report(self._before + done)
-
-    def close(self, points: int) -> None:
-        self._before += points
-
-
 def _write_group(
     agent: Agent,
     documents: Sequence[Document],
@@ -222,11 +208,14 @@ def _write_group(
     advance: OnPart,
 ) -> list[Document]:
     """Write the group's points and mark it as indexed; returns the documents that still exist."""
-    progress = _Advance(advance)
     keys = [document.pk for document in documents]
+    written = 0
+
+    def add_up(done: int, _total: int, _phase: BuildPhase = BuildPhase.VECTORS) -> None:
+        advance(written + done)
+
     for method in methods:
-        points = _write_as_rows_say(agent, method, keys, report, progress)
-        progress.close(points)
+        written += _write_as_rows_say(agent, method, keys, report, add_up)
     Document.objects.filter(pk__in=keys).update(
         status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now()
     )
@@ -251,16 +240,11 @@ def _write_as_rows_say(
     written: dict[int, list[PlannedPoint]] = {}
     for attempt in range(_MAX_MOVES):
         collection = current_generation(store, agent, method, model.recipe)
-        # Listed before the rows are read: a point written since belongs to a row of since.
         listed = store.ids_where(collection, of_documents(keys)) if keys else []
         planned = _plan(keys, method)
         points = [point for each in planned.values() for point in each]
         writer = PointWriter(store=store, collection=collection, embedder=model)
-        writer.write(points, total=len(points), on_progress=on_progress)
-        wanted = {point.id for point in points}
-        # Of rows that are gone: fewer questions, a chunk switched off, a document deleted.
-        if strays := [point_id for point_id in listed if point_id not in wanted]:
-            store.delete(collection, strays)
+        writer.settle(points, listed, on_progress)
         report.embedded += writer.counts.embedded
         reused = writer.counts.reused if not attempt else reused
         written = planned

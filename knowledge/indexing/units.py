@@ -100,11 +100,7 @@ def _signature(model: LanguageModel, chunk: Chunk) -> str:
 
 
 def _keep(
-    chunk: Chunk,
-    generated: GeneratedUnits,
-    signature: str,
-    report: IndexReport,
-    document: Document,
+    chunk: Chunk, generated: GeneratedUnits, signature: str, report: IndexReport, document: Document
 ) -> None:
     report.model_calls += generated.model_calls
     report.prompt_tokens += generated.prompt_tokens

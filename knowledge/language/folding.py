@@ -1,11 +1,14 @@
-"""Texts brought to one form, so that two spellings of the same words are equal. Pure.
+"""Texts brought to one form, so that two spellings of the same words are equal, and their words. Pure.
 
 There is a form for each thing that is compared: `fold` for words, `fold_to_letters` for the names of columns,
 `fold_keeping_accents` where an accent tells two words apart, `fold_letters` where every sign stays one sign, in a
 database as in the rules for follow-ups, `same_writing` for whole answers.
 """
 
+import re
 import unicodedata
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 class _Marks(dict[int, str | None]):
@@ -52,3 +55,8 @@ def fold_letters(text: str) -> str:
 def same_writing(first: str, second: str) -> bool:
     """Whether two texts differ in case and spaces at most: accents, signs and exponents are what an answer says."""
     return first.casefold().split() == second.casefold().split()
+
+
+def words(text: str) -> list[str]:
+    """The runs of letters and digits of a text, in their order, as they are written: fold the text first."""
+    return _WORD.findall(text)

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from tqdm import tqdm
 
@@ -15,12 +16,6 @@ from agents.models import Agent, Deployment
 from knowledge.indexing.report import OnProgress
 from knowledge.models import BuildPhase
 
-_PHASE_NAMES = {
-    BuildPhase.FETCHING: "fetching",
-    BuildPhase.READING: "reading",
-    BuildPhase.QUESTIONS: "questions",
-    BuildPhase.VECTORS: "vectors",
-}
 _PHASE_UNITS = {
     BuildPhase.FETCHING: "page",
     BuildPhase.READING: "document",
@@ -39,7 +34,7 @@ def progress_bar(unit: str) -> Iterator[OnProgress]:
             nonlocal shown
             if phase is not shown:
                 shown = phase
-                bar.set_description(_PHASE_NAMES[phase], refresh=False)
+                bar.set_description(phase.value, refresh=False)
                 bar.unit = _PHASE_UNITS[phase]
                 bar.reset(total)
             if bar.total != total:
@@ -68,14 +63,27 @@ def errors_to_terminal() -> Iterator[None]:
         ) from error
 
 
+class JsonCommand(BaseCommand):
+    """A command that tells people what it did, line by line, or a program with `--json`."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+    def tell(
+        self, options: Mapping[str, Any], value: Mapping[str, Any], lines: Iterable[str]
+    ) -> None:
+        if options["json"]:
+            print_json(self.stdout, value)
+            return
+        for line in lines:
+            self.stdout.write(line)
+
+
 def agent_named(slug: str) -> Agent:
     with errors_to_terminal():
         agent = Agent.objects.filter(slug=slug).first()
     if agent is None:
-        known = ", ".join(Agent.objects.values_list("slug", flat=True)) or "none yet"
-        raise CommandError(
-            f"There is no agent {slug!r} (agents: {known}). Create it with: manage.py create_agent {slug}"
-        )
+        raise _unknown(Agent, slug, "Create it")
     return agent
 
 
@@ -83,29 +91,29 @@ def deployment_named(slug: str) -> Deployment:
     with errors_to_terminal():
         deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
     if deployment is None:
-        known = ", ".join(Deployment.objects.values_list("slug", flat=True)) or "none yet"
-        raise CommandError(
-            f"There is no deployment {slug!r} (deployments: {known}). "
-            f"Create one with: manage.py create_agent {slug}"
-        )
+        raise _unknown(Deployment, slug, "Create one")
     return deployment
 
 
-def print_report(stdout: TextIO | Any, report: Mapping[str, Any]) -> None:
-    """An indexing report for people."""
-    stdout.write(
+def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> CommandError:
+    kind = model._meta.model_name
+    known = ", ".join(model.objects.values_list("slug", flat=True)) or "none yet"
+    return CommandError(
+        f"There is no {kind} {slug!r} ({kind}s: {known}). {create} with: manage.py create_agent {slug}"
+    )
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    yield (
         "{documents} documents, {chunks} chunks, {points} points "
         "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "
-        "{model_calls} model calls, {seconds} s".format(**report)
-    )
+        "{model_calls} model calls, {seconds} s"
+    ).format(**report)
     if report["model_calls"]:
-        stdout.write(
-            "  {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept".format(
-                **report
-            )
-        )
+        tokens = "  {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept"
+        yield tokens.format(**report)
     if report.get("pages"):
-        stdout.write("  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report))
+        yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)
     for kind in ("skipped", "failed"):
         for row in report[kind]:
-            stdout.write(f"  {kind}: {row['item']}: {row['reason']}")
+            yield f"  {kind}: {row['item']}: {row['reason']}"

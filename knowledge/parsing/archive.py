@@ -1,8 +1,7 @@
 """Office files are archives: which format one is, and whether it may be opened at all.
 
-An archive is checked before anything is unpacked: its declared total size and its ratio (`zipfile` reads no more than an
-entry declares), and no part may declare a document type, so no entity can expand. The parsers of the formats read only
-what has passed here; `knowledge.parsing.registry` sees to it.
+An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry declares),
+and no part may declare a document type, so no entity can expand.
 """
 
 import io
@@ -14,28 +13,15 @@ from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
-from knowledge.parsing.base import unreadable
+from knowledge.parsing.base import MALFORMED, unreadable
 
 _MAIN_PARTS = {
     "word/document.xml": SourceType.DOCX,
     "xl/workbook.xml": SourceType.XLSX,
     "ppt/presentation.xml": SourceType.PPTX,
 }
-#: What the libraries raise at a malformed file; what the XML parser raises derives from `SyntaxError`.
-MALFORMED = (
-    SyntaxError,
-    zipfile.BadZipFile,
-    zlib.error,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    NotImplementedError,
-    OSError,
-    RecursionError,
-)
+#: What the XML parser raises derives from `SyntaxError`.
+MALFORMED_ARCHIVE = (SyntaxError, zipfile.BadZipFile, zlib.error, *MALFORMED)
 
 
 def office_type(data: bytes, *, filename: str) -> SourceType:

@@ -7,15 +7,22 @@ document's title is in no heading path. Parsers raise `UnreadableDocumentError` 
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
 
+#: What the libraries that read files raise at a malformed one, beside their own errors.
+MALFORMED = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(AssertionError, NotImplementedError, OSError, RecursionError),
+)
 BlockKind = Literal["prose", "list", "table", "code", "qa"]
 
 _INVISIBLE = dict.fromkeys(
@@ -201,6 +208,21 @@ def table_text(rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
+
+
+def check_length(characters: int, *, filename: str) -> None:
+    """Refuse a document while it is read, before more of it is held."""
+    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+        raise unreadable(
+            f"{filename}: over {settings.MAX_DOCUMENT_CHARACTERS} characters",
+            _("Ce document est trop long : %(limit)d caractères au plus.")
+            % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
+        )
+
+
+def some_numbers(numbers: Sequence[int]) -> str:
+    """As many as somebody may read."""
+    return ", ".join(map(str, numbers[:20])) + ("…" if numbers[20:] else "")
 
 
 def unreadable(detail: str, public_message: str) -> UnreadableDocumentError:

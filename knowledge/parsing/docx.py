@@ -13,7 +13,7 @@ from docx.opc.exceptions import OpcError
 from docx.table import _Cell
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
@@ -25,7 +25,7 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
     try:
         document = docx.Document(io.BytesIO(data))
         outline = _read(document)
-    except (OpcError, *MALFORMED) as error:
+    except (OpcError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error
     title = document.core_properties.title or ""
     return outline.finish(filename=filename, source_type=SourceType.DOCX, title=title)
@@ -42,7 +42,8 @@ def _read(document: Any) -> Outline:
         text = clean_text(_text(part)).strip()
         style = part.style.name if part.style is not None else ""
         if text and _is_item(part, style):
-            items.append(f"{'  ' * _depth(part)}- {text}")
+            depth = min(_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0), 5)
+            items.append(f"{'  ' * depth}- {text}")
             continue
         _flush(outline, items)
         _paragraph(outline, part, style, text)
@@ -70,20 +71,13 @@ def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
 def _heading_level(part: Any, style: str) -> int:
     if match := _HEADING_STYLE.match(style):
         return int(match[1])
-    level = part._p.find(f"{_W}pPr/{_W}outlineLvl")
-    value = level.get(f"{_W}val", "9") if level is not None else "9"
-    return int(value) + 1 if value.isdigit() and int(value) < 6 else 0
+    level = _number(part._p, f"{_W}pPr/{_W}outlineLvl", 9)
+    return level + 1 if level < 6 else 0
 
 
 def _is_item(part: Any, style: str) -> bool:
     numbered = part._p.find(f"{_W}pPr/{_W}numPr") is not None
     return (numbered or bool(_LIST_STYLE.match(style))) and not _heading_level(part, style)
-
-
-def _depth(part: Any) -> int:
-    level = part._p.find(f"{_W}pPr/{_W}numPr/{_W}ilvl")
-    value = level.get(f"{_W}val", "0") if level is not None else "0"
-    return min(int(value), 5) if value.isdigit() else 0
 
 
 def _text(part: Any) -> str:

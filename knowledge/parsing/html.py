@@ -230,11 +230,7 @@ class _HtmlReader:
         question = one_line(_inline(summary)) if summary else ""
         if summary:
             summary.decompose()
-        answer = _fragment(tag, depth)
-        if question and seems_to_ask(bare_text(question)) and answer:
-            self._outline.add(answer, kind="qa", question=question)
-        else:
-            self._outline.add(_labelled(question, answer))
+        self._question(question, _fragment(tag, depth))
 
     def _definitions(self, tag: Tag, depth: int) -> None:
         terms: list[str] = []
@@ -244,20 +240,24 @@ class _HtmlReader:
                 continue
             if entry.name == "dt":
                 if answers:
-                    self._definition(terms, answers)
+                    self._question(*_definition(terms, answers))
                     terms, answers = [], []
                 terms.append(one_line(_inline(entry)))
             else:
                 answers.append(_fragment(entry, depth))
-        self._definition(terms, answers)
+        self._question(*_definition(terms, answers))
 
-    def _definition(self, terms: list[str], answers: list[str]) -> None:
-        answer = "\n\n".join(answer for answer in answers if answer)
-        term = " / ".join(term for term in terms if term)
-        if term and answer and seems_to_ask(bare_text(term)):
-            self._outline.add(answer, kind="qa", question=term)
+    def _question(self, label: str, text: str) -> None:
+        """A label that asks with its answer, or any other with what stands under it."""
+        plain = bare_text(label)
+        if label and text and seems_to_ask(plain):
+            self._outline.add(text, kind="qa", question=label)
         else:
-            self._outline.add(_labelled(term, answer))
+            self._outline.add(f"**{plain}**\n\n{text}".strip() if plain else text)
+
+
+def _definition(terms: list[str], answers: list[str]) -> tuple[str, str]:
+    return " / ".join(filter(None, terms)), "\n\n".join(filter(None, answers))
 
 
 def _holds_blocks(tag: Tag) -> bool:
@@ -268,11 +268,6 @@ def _fragment(tag: Tag, depth: int) -> str:
     outline = Outline()
     _HtmlReader(outline).read(tag, depth + 1)
     return outline_text(outline)
-
-
-def _labelled(label: str, text: str) -> str:
-    label = bare_text(label)
-    return f"**{label}**\n\n{text}".strip() if label else text
 
 
 def _inline(node: PageElement, depth: int = 0) -> str:

@@ -1,8 +1,7 @@
 """Markdown: headings, paragraphs, lists, tables, code, front matter, `<details>`.
 
-The structure comes from the parser; the text of a block stays the source's, so that lists and tables keep their marks.
-A file whose paragraphs are single long lines, with titles and lists that carry no mark, is read as plain lines between its
-marked headings. Indented code is not recognised: in real files it is text that was indented by accident.
+The structure comes from the parser; the text of a block stays the source's. A file of single long lines, whose titles and lists
+carry no mark, is read as plain lines between its marked headings. Indented code is not recognised: it is text by accident.
 """
 
 import re

@@ -89,7 +89,6 @@ def _command() -> str:
 
 
 def _picture(document: Any, number: int) -> bytes:
-    """A page as a grey picture (PGM)."""
     page = document[number - 1]
     width, height = page.get_size()
     # A page may claim any size.

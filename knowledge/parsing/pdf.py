@@ -1,42 +1,38 @@
 """PDF: lines with their font sizes, put back into headings, paragraphs and lists.
 
-Headings are short lines set larger than the body, or named by the bookmarks. Headers and footers that repeat from page to
-page go, words cut at a line's end are joined. A file that is encrypted, cut short, or only pictures is refused, each with
-its own message. Pages without text are recognised (`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
+Headings are short lines set larger than the body, or named by the bookmarks. Headers and footers that repeat go, words cut at a
+line's end are joined. A file that is encrypted, cut short, or only pictures is refused. Pages without text are recognised
+(`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
 """
 
 import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from pypdf import PageObject, PdfReader
+from pypdf import PdfReader
 from pypdf.errors import DependencyError, PyPdfError
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import Outline, ParsedDocument, clean_text, one_line, unreadable
+from knowledge.parsing.base import (
+    MALFORMED,
+    Outline,
+    ParsedDocument,
+    check_length,
+    clean_text,
+    one_line,
+    some_numbers,
+    unreadable,
+)
 from knowledge.parsing.ocr import Recognised, ocr_languages, recognise_pages
 
-#: What a malformed file makes the library raise, beside its own errors.
-_MALFORMED = (
-    PyPdfError,
-    DependencyError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    NotImplementedError,
-    RecursionError,
-    OSError,
-)
+_MALFORMED = (PyPdfError, DependencyError, *MALFORMED)
 _HEADING_RATIO = 1.12
 _HEADING_LENGTH = 140
 _PAGE_NUMBER = re.compile(
@@ -94,32 +90,24 @@ def _notices(empty: list[int], recognised: Recognised) -> Iterator[str]:
             "page %(pages)s : texte reconnu dans une image (OCR), à relire",
             "pages %(pages)s : texte reconnu dans des images (OCR), à relire",
             len(recognised.texts),
-        ) % {"pages": _listed(sorted(recognised.texts))}
+        ) % {"pages": some_numbers(sorted(recognised.texts))}
     if empty:
         yield ngettext(
             "page %(pages)s : aucun texte (image ?), ignorée",
             "pages %(pages)s : aucun texte (images ?), ignorées",
             len(empty),
-        ) % {"pages": _listed(empty)}
+        ) % {"pages": some_numbers(empty)}
     if recognised.late:
         yield ngettext(
             "page %(pages)s : image non lue, la reconnaissance de texte a pris trop de temps",
             "pages %(pages)s : images non lues, la reconnaissance de texte a pris trop de temps",
             len(recognised.late),
-        ) % {"pages": _listed(recognised.late)}
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(str(number) for number in numbers[:20]) + ("…" if numbers[20:] else "")
+        ) % {"pages": some_numbers(recognised.late)}
 
 
 def _put_in(pages: list[list[_Line]], recognised: Recognised, *, filename: str) -> None:
     """Give the recognised lines their pages, in the size of the rest, so that none is taken for a heading."""
-    sizes: Counter[float] = Counter()
-    for page in pages:
-        for line in page:
-            sizes[line.size] += len(line.text)
-    size = sizes.most_common(1)[0][0] if sizes else 11.0
+    size = _main_size((line.size, line.text) for page in pages for line in page)
     for number, text in list(recognised.texts.items()):
         y = 0.0
         for written in clean_text(text).split("\n"):
@@ -129,7 +117,14 @@ def _put_in(pages: list[list[_Line]], recognised: Recognised, *, filename: str) 
                 pages[number - 1].append(_Line(line_text, size, False, y, number))
         if not pages[number - 1]:
             del recognised.texts[number]
-    _check_length(sum(len(line.text) for page in pages for line in page), filename=filename)
+    check_length(sum(len(line.text) for page in pages for line in page), filename=filename)
+
+
+def _main_size(written: Iterable[tuple[float, str]]) -> float:
+    sizes: Counter[float] = Counter()
+    for size, text in written:
+        sizes[size] += len(text)
+    return sizes.most_common(1)[0][0] if sizes else 11.0
 
 
 def _open(data: bytes, *, filename: str) -> PdfReader:
@@ -172,31 +167,18 @@ def _read_pages(reader: PdfReader, *, filename: str) -> tuple[list[list[_Line]],
     empty: list[int] = []
     characters = 0
     for number, page in enumerate(reader.pages, 1):
+        collector = _Collector(number)
         try:
-            lines = _page_lines(page, number)
+            page.extract_text(visitor_text=collector.visit)
+            lines = collector.lines()
         except _MALFORMED as error:
             raise _corrupt(filename, error) from error
         characters += sum(len(line.text) for line in lines)
-        _check_length(characters, filename=filename)
+        check_length(characters, filename=filename)
         pages.append(lines)
         if not lines:
             empty.append(number)
     return pages, empty
-
-
-def _check_length(characters: int, *, filename: str) -> None:
-    if characters > settings.MAX_DOCUMENT_CHARACTERS:
-        raise unreadable(
-            f"{filename}: over {characters} characters",
-            _("Ce document est trop long : %(limit)d caractères au plus.")
-            % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
-        )
-
-
-def _page_lines(page: PageObject, number: int) -> list[_Line]:
-    collector = _Collector(number)
-    page.extract_text(visitor_text=collector.visit)
-    return collector.lines()
 
 
 class _Collector:
@@ -232,11 +214,8 @@ class _Collector:
         text = one_line(clean_text(re.sub("\xad$", "-", raw)))
         if not written or not text:
             return
-        sizes: Counter[float] = Counter()
-        for part, size, _bold, _y in written:
-            sizes[size] += len(part)
         bold = all(piece[2] for piece in written)
-        size = sizes.most_common(1)[0][0]
+        size = _main_size((piece[1], piece[0]) for piece in written)
         lines.append(_Line(text, size, bold, written[0][3], self._page))
 
 
@@ -301,10 +280,7 @@ class _Assembler:
         self._outline = outline
         self._lines = lines
         self._bookmarks = bookmarks
-        weights: Counter[float] = Counter()
-        for line in lines:
-            weights[line.size] += len(line.text)
-        self._body = weights.most_common(1)[0][0]
+        self._body = _main_size((line.size, line.text) for line in lines)
         larger = {line.size for line in lines if self._is_larger(line)}
         self._levels = {size: min(rank, 5) for rank, size in enumerate(sorted(larger)[::-1], 1)}
         self._single_top = sum(line.size == max(larger) for line in lines) <= 2 if larger else False

@@ -17,12 +17,14 @@ from pptx.enum.shapes import PP_PLACEHOLDER
 from pptx.exc import PythonPptxError
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
 from knowledge.parsing.base import (
     Outline,
     ParsedDocument,
+    check_length,
     clean_text,
     one_line,
+    some_numbers,
     table_text,
     unreadable,
 )
@@ -42,7 +44,7 @@ def parse_pptx(data: bytes, *, filename: str) -> ParsedDocument:
         presentation = pptx.Presentation(io.BytesIO(data))
         title = presentation.core_properties.title or ""
         _read(presentation, outline, filename=filename)
-    except (PythonPptxError, *MALFORMED) as error:
+    except (PythonPptxError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error
     # What every new presentation of the commonest programs is called.
     title = (
@@ -70,21 +72,15 @@ def _read(presentation: Any, outline: Outline, *, filename: str) -> None:
         before = len(outline.blocks)
         _Slide(outline, slide, number).read(opens=not read)
         read += sum(len(block.text) for block in outline.blocks[before:]) + 1
-        if read > settings.MAX_DOCUMENT_CHARACTERS:
-            raise unreadable(
-                f"{filename}: over {settings.MAX_DOCUMENT_CHARACTERS} characters",
-                _("Ce document est trop long : %(limit)d caractères au plus.")
-                % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
-            )
+        check_length(read, filename=filename)
     if hidden:
-        listed = ", ".join(map(str, hidden[:20])) + ("…" if hidden[20:] else "")
         outline.notices.append(
             ngettext(
                 "diapositive %(slides)s : masquée, ignorée",
                 "diapositives %(slides)s : masquées, ignorées",
                 len(hidden),
             )
-            % {"slides": listed}
+            % {"slides": some_numbers(hidden)}
         )
 
 

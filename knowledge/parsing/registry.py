@@ -1,8 +1,7 @@
 """The door of the parsers: bytes and a file name in, a `ParsedDocument` out.
 
-What a file *is* decides, not what it is called: a PDF named `.txt` is read as a PDF, a picture named `.pdf` is refused.
-Every bound (bytes, unpacked bytes, pages, characters) is enforced here or by the parser before it allocates; every
-refusal is an `UnreadableDocumentError` whose public message says why and what to do.
+What a file *is* decides, not what it is called. Every bound is enforced here or by the parser before it allocates; every refusal
+is an `UnreadableDocumentError` whose public message says why and what to do.
 """
 
 import re

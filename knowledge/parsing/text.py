@@ -8,6 +8,7 @@ before it); in doubt a line stays text, because a wrong heading misleads more th
 import codecs
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from charset_normalizer import from_bytes
 from django.utils.translation import gettext as _
@@ -69,10 +70,9 @@ def _decode(data: bytes) -> str | None:
         sample = data[:4096]
         high = sample[0::2].count(0) > sample[1::2].count(0)
         return _try(data, "utf-16-be" if high else "utf-16-le")
-    if (text := _try(data, "cp1252")) is not None and _is_western(text):
-        return text
-    if (text := _try(data, "latin-1")) is not None and _is_western(text):
-        return text
+    for encoding in ("cp1252", "latin-1"):
+        if (text := _try(data, encoding)) is not None and _is_western(text):
+            return text
     best = from_bytes(data[:500_000]).best()
     return _try(data, best.encoding) if best else None
 
@@ -173,7 +173,6 @@ def add_plain_lines(outline: Outline, lines: Sequence[str]) -> None:
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:
-    """Runs of non-blank lines."""
     groups: list[list[str]] = [[]]
     for line in lines:
         if line.strip():
@@ -244,12 +243,7 @@ class _PlainReader:
         return ()
 
     def _bullets(self) -> int:
-        count = 0
-        for line in self._paragraphs[self._at :]:
-            if not _BULLET.match(line):
-                break
-            count += 1
-        return count
+        return sum(1 for _line in takewhile(_BULLET.match, self._paragraphs[self._at :]))
 
     def _items(self) -> int:
         """How many of the next lines are the items of the list that the last line announces."""

@@ -21,17 +21,18 @@ from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
 from knowledge.parsing.base import (
     Block,
     Outline,
     ParsedDocument,
+    check_length,
     clean_text,
     one_line,
     table_text,
     unreadable,
 )
-from knowledge.parsing.rows import add_question_row, question_columns, some_notices
+from knowledge.parsing.csv import add_question_row, question_columns, some_notices
 
 #: Names that programs give to sheets say nothing.
 _DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)
@@ -63,12 +64,7 @@ class _Budget:
                 _("Ce classeur a trop de cellules : %(limit)d au plus.")
                 % {"limit": settings.MAX_WORKBOOK_CELLS},
             )
-        if self.characters > settings.MAX_DOCUMENT_CHARACTERS:
-            raise unreadable(
-                f"{self.filename}: over {settings.MAX_DOCUMENT_CHARACTERS} characters",
-                _("Ce document est trop long : %(limit)d caractères au plus.")
-                % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
-            )
+        check_length(self.characters, filename=self.filename)
 
 
 @dataclass(slots=True)
@@ -92,14 +88,13 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
                 )
                 continue
             _read_sheet(one_line(sheet.title), list(_rows(sheet, result.budget)), result)
-    except MALFORMED as error:
+    except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
     result.outline.notices.extend(some_notices(result.notices))
     return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
 
 
 def _rows(sheet: Any, budget: _Budget) -> Iterator[_Row]:
-    """The rows that hold something."""
     book = sheet.parent
     with sheet._get_source() as source:
         parser = WorkSheetParser(
@@ -181,7 +176,6 @@ def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
 
 
 def _filled(row: _Row, width: int) -> list[str]:
-    """The first cells of a row, the empty ones too."""
     return [row.cells.get(column, "") for column in range(1, width + 1)]
 
 

@@ -1,9 +1,8 @@
 """Blocks to chunks: pieces of a size that one vector can stand for, each with the path of headings above it.
 
-Deterministic, and nothing is lost: every word of the document is in a chunk's content or in its heading path. An edit
-changes the chunks around it and no others (`segments`). A question with its answer is a chunk of its own with one unit.
-A list stays with the sentence that announces it, a table's rows keep their header, and a sentence is cut only where it
-alone is longer than a chunk may be.
+Deterministic, and no word is lost. An edit changes the chunks around it and no others (`segments`). A question with its answer is
+a chunk of its own with one unit. A list stays with the sentence that announces it, a table's rows keep their header, and a
+sentence is cut only where it alone is longer than a chunk may be.
 """
 
 import hashlib
@@ -208,7 +207,6 @@ def _cut(text: str, target: int, most: int) -> Iterator[str]:
 
 
 def _cut_table(lines: Sequence[str], target: int) -> Iterator[str]:
-    """Rows in parts, each under the table's header."""
     header = "\n".join(lines[:2])
     room = max(target - len(header), target // 4)
     rows = [Item(row) for line in lines[2:] for row in _short_rows(line, room)]

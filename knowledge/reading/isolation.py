@@ -1,8 +1,7 @@
 """Files are read in a child process with a time limit and a memory limit, so that no file can hang or exhaust a worker.
 
-One child serves a whole run (starting it costs about a second) and is replaced when it had to be killed. Requests and
-replies are JSON headers with their length before them; nothing that a file could have made the child say is executed.
-Where isolation is switched off the same work is done here.
+One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON headers with their length
+before them; nothing that a file made the child say is executed. With isolation switched off the same work is done here.
 """
 
 import json
@@ -15,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
@@ -40,8 +39,6 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What a file says, as far as indexing needs it."""
-
     title: str
     source_type: SourceType
     notices: tuple[str, ...]
@@ -121,7 +118,6 @@ def isolated_reader() -> Iterator[Reader]:
 
 
 def read_here(data: bytes, *, filename: str) -> ReadDocument:
-    """Parse and cut a file in this process."""
     parsed = parse_document(data, filename=filename)
     drafts = tuple(chunk_document(parsed))
     return ReadDocument(
@@ -156,23 +152,7 @@ def frame(value: dict[str, Any]) -> bytes:
 
 
 def read_as_json(document: ReadDocument) -> dict[str, Any]:
-    return {
-        "title": document.title,
-        "source_type": document.source_type.value,
-        "notices": list(document.notices),
-        "language": document.language,
-        "drafts": [
-            {
-                "content": draft.content,
-                "parent_context": draft.parent_context,
-                "category": draft.category,
-                "units": [[unit.question, unit.answer] for unit in draft.units],
-                "keywords": list(draft.keywords),
-                "summary": draft.summary,
-            }
-            for draft in document.drafts
-        ],
-    }
+    return asdict(document)
 
 
 def read_from_json(value: dict[str, Any]) -> ReadDocument:
@@ -183,12 +163,11 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
         language=value["language"],
         drafts=tuple(
             ChunkDraft(
-                content=draft["content"],
-                parent_context=draft["parent_context"],
-                category=draft["category"],
-                units=tuple(KnowledgeUnit(*unit) for unit in draft["units"]),
-                keywords=tuple(draft["keywords"]),
-                summary=draft["summary"],
+                **{
+                    **draft,
+                    "units": tuple(KnowledgeUnit(**unit) for unit in draft["units"]),
+                    "keywords": tuple(draft["keywords"]),
+                }
             )
             for draft in value["drafts"]
         ),

@@ -1,17 +1,17 @@
 """The protocol of a vector store, its values, and the loader.
 
-A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one
-step; every verb that takes a `collection` accepts an alias. Ids are UUID strings; upserting an id again overwrites
-it. Scores are cosines rounded to `SCORE_DECIMALS`, best first, ties by id so that two stores agree. A name is a
-collection's or an alias's, never both. Implementations translate vendor errors: `VectorStoreUnavailableError`,
-`CollectionMissingError`, `EmbeddingMismatchError` and, for a name that cannot be used, `KnowledgeError` are the only
-ones that leave.
+A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one step;
+every verb takes either. Ids are UUID strings; upserting an id again overwrites it. Scores are cosines rounded to
+`SCORE_DECIMALS`, best first, ties by id so that two stores agree. Only `VectorStoreUnavailableError`, `CollectionMissingError`,
+`EmbeddingMismatchError` and, for a name or an id that cannot be used, `KnowledgeError` leave an implementation.
 """
 
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.exceptions import EmbeddingMismatchError, KnowledgeError
+
+T = TypeVar("T")
 
 #: Two engines agree on a cosine to about a millionth; what is closer than that is a tie.
 SCORE_DECIMALS = 6
@@ -51,10 +53,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A question as an index is asked it: its vector, the recipe that made the vector, and its text.
-
-    Without the text, words are not looked at.
-    """
+    """A question as an index is asked it: its vector, the recipe that made it, and its text, if words are to be looked at."""
 
     vector: Vector
     recipe: Recipe
@@ -63,13 +62,25 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Points that share the field `group` with a hit are wanted too: of each value of `kind`, the nearest one.
-
-    A value of `kind` that the hits of the group have already is left out, and so are points without the fields.
-    """
+    """Of points that share `group` with a hit, the nearest of each value of `kind` that the hits of the group do not have."""
 
     group: str
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above.
+
+    With a `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, the
+    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines), and after them what `together` names.
+    """
+
+    limit: int
+    payload_filter: "PayloadFilter | None" = None
+    min_score: float | None = None
+    lexical_weight: float | None = None
+    together: Together | None = None
 
 
 def scalar_kind(value: Json) -> type | None:
@@ -79,10 +90,7 @@ def scalar_kind(value: Json) -> type | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The payload's top-level field `key` equals `value`, or is a list with an element that does.
-
-    A missing key and `None` match nothing; `True` is not 1, and 1.0 is not 1.
-    """
+    """The top-level field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0 is not 1."""
 
     key: str
     value: str | int | bool
@@ -102,9 +110,12 @@ class PayloadFilter:
     any_of: tuple[Condition, ...] = ()
     none_of: tuple[Condition, ...] = ()
 
+    def __bool__(self) -> bool:
+        """Whether it asks for anything."""
+        return bool(self.all_of or self.any_of or self.none_of)
+
     @property
     def keys(self) -> frozenset[str]:
-        """The payload fields that this filter looks at."""
         return frozenset(c.key for c in (*self.all_of, *self.any_of, *self.none_of))
 
     def matches(self, payload: Payload) -> bool:
@@ -120,7 +131,7 @@ class CollectionInfo:
     name: str
     recipe: Recipe
     points: int
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
 
 
 class VectorStore(ABC):
@@ -136,34 +147,8 @@ class VectorStore(ABC):
         """Write points, all or none of each batch. A wrong vector size raises `EmbeddingMismatchError`."""
 
     @abstractmethod
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        """The `limit` nearest points by cosine; raises `EmbeddingMismatchError` for another recipe."""
-
-    @abstractmethod
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
-        """The `limit` best points by cosine + `lexical_weight` x overlap with the question's words.
-
-        Each hit has both. The `NEAREST_ALWAYS` nearest by cosine alone come along: thresholds are cosines. So do,
-        after them, the points that `together` names.
-        """
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
+        """The best points; raises `EmbeddingMismatchError` for another recipe."""
 
     @abstractmethod
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
@@ -176,9 +161,6 @@ class VectorStore(ABC):
     @abstractmethod
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove points; ids that are not there are no error."""
-
-    @abstractmethod
-    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None: ...
 
     @abstractmethod
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
@@ -243,6 +225,19 @@ class VectorStore(ABC):
             raise EmbeddingMismatchError(
                 f"Collection {collection!r} was built with {stored}, the embedder in use is {used}."
             )
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch
+
+
+def point_uuid(point_id: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(point_id)
+    except ValueError as error:
+        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
 
 
 _stores: BackendHandler[VectorStore] = BackendHandler("VECTOR_STORES", VectorStore)

@@ -1,11 +1,9 @@
 """Rows of the database that a process keeps as a matrix: read once, then only what changed since.
 
-Every write to a collection (of points, or of a memory's entries) locks it, gives the rows it writes the collection's next
-version, and so commits in the order of versions: who has seen version n misses nothing by reading the rows above n. What
-was deleted stays as a mark until it is purged; who has not seen a mark that is gone reads everything anew.
-
-Kept rows are committed ones. A transaction that has written to a collection itself (`Uncommitted`) reads it apart and
-leaves nothing here: rolled back, its versions will be given to other rows.
+Every write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who has seen
+version n misses nothing by reading the rows above n. A deletion stays as a mark until it is purged; who has not seen a mark that
+is gone reads everything anew. Kept rows are committed ones: a transaction that has written to a collection itself
+(`Uncommitted`) reads it apart, because a rollback gives its versions to other rows.
 """
 
 import threading
@@ -40,10 +38,7 @@ C = TypeVar("C")
 
 
 class Followed(ABC, Generic[M, K, C]):
-    """A collection's matrix and the version it has seen. Subclasses say which rows changed, and put them into the matrix.
-
-    One that begins `after` a version holds what was written since and is never loaded whole: the rest is elsewhere.
-    """
+    """A collection's matrix and the version it has seen. One that begins `after` a version is never loaded whole."""
 
     def __init__(self, dimensions: int, *, after: int | None = None) -> None:
         self.lock = threading.Lock()

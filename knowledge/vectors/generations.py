@@ -5,6 +5,8 @@ one: a rollback goes there and nowhere else, because a name alone does not say w
 """
 
 import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from django.db import transaction
@@ -14,9 +16,10 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import CollectionMissingError
 from knowledge.models import DocumentStatus
-from knowledge.vectors.base import VectorStore
+from knowledge.vectors.base import CollectionInfo, VectorStore
 
 _STAMP = re.compile(r"_\d{8}T\d{12}$")
+_GENERATION = re.compile(r"(?P<alias>agent_.+)_(?P<stamp>\d{8}T\d{6,})")
 
 
 def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
@@ -39,6 +42,27 @@ def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> lis
     )
 
 
+def superseded_generations(
+    infos: Iterable[CollectionInfo], *, in_use: Collection[str]
+) -> list[CollectionInfo]:
+    """The generations that nobody needs any more: those with no alias that are not `in_use`.
+
+    The one in service and the one that a rollback goes back to both have an alias. Where none is in service the newest
+    is kept, as it may be all there is. What is not named as a generation is never touched.
+    """
+    by_alias: defaultdict[str, list[CollectionInfo]] = defaultdict(list)
+    for info in infos:
+        if match := _GENERATION.fullmatch(info.name):
+            by_alias[match["alias"]].append(info)
+    found = []
+    for alias, same in sorted(by_alias.items()):
+        kept = set(in_use)
+        if not any(alias in info.aliases for info in same):
+            kept.add(max(info.name for info in same))  # stamps sort by time
+        found += [info for info in same if not info.aliases and info.name not in kept]
+    return found
+
+
 def previous_alias(agent: Agent, method: IndexingMethod) -> str:
     return f"{collection_alias(agent.slug, method)}_previous"
 
@@ -55,9 +79,8 @@ def current_generation(
 ) -> str:
     """The collection behind the alias; a first, empty one is made where there is none.
 
-    Raises `EmbeddingMismatchError` when it was built with another recipe, and `CollectionMissingError` where documents
-    are indexed already: readers would get an index with nothing of them, so only a rebuild can make it. The agent's row
-    is locked meanwhile, so two first runs cannot make two collections.
+    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed already: only a
+    rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():

@@ -1,15 +1,11 @@
 """Words for search: what a text says as weighted terms, and an index of terms in memory. Pure: no ORM, no network.
 
-A word counts twice: as its stem (French, then English: both are met in one index) and, at half the weight, as its
-root, the first letters, which bring "piratage" to "piraté" and survive most typos. Accents and case do not count,
-words without content are left out. A term is known by a 32-bit hash of its text, so that the two stores share it.
+A word counts as its stem (French, then English) and, at half the weight, as its first letters, which bring "piratage" to "piraté"
+and survive most typos. Words without content are left out. A term is known by a 32-bit hash, so that the two stores share it.
 
-The score of a point is BM25 divided by what a point that consists of the question's words could reach: the *overlap*,
-between 0 and 1, in which a rare word weighs more than a common one, and a word that no point has weighs most. What
-depends on the point alone is computed when it is written (`document_terms`), with a fixed average length, so that one
-point's terms never depend on another's; how rare a word is, is counted when a question is asked.
-
-The stores compute terms from the payload themselves: no caller can write a point and forget its words.
+The score of a point is BM25 divided by what a point of nothing but the question's words could reach: the *overlap*, between 0
+and 1. What depends on the point alone is computed when the stores write it (`document_terms`), with a fixed average length; how
+rare a word is, is counted when a question is asked.
 """
 
 import math
@@ -22,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge.language.classes import word_class
-from knowledge.language.folding import fold
+from knowledge.language.folding import fold, words
 from knowledge.language.stemming import common_stem
-from knowledge.language.tokens import words
 from knowledge.vectors.payloads import searched_fields
 
 Ids = npt.NDArray[np.uint32]
@@ -43,8 +38,6 @@ _STOP_WORDS = word_class("stop_words")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """Term ids, ascending and distinct, each with its weight."""
-
     ids: Ids
     weights: Weights
 
@@ -148,11 +141,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Which rows have which terms. A value: every change gives another one, so a reader needs no lock.
-
-    Rows are added in segments, which are merged when they have grown alike: adding costs little, and there are never
-    more segments than the logarithm of the rows.
-    """
+    """Which rows have which terms; every change gives another one. Segments are merged as they grow alike, so there are few."""
 
     segments: tuple[_Segment, ...] = ()
 

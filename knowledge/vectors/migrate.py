@@ -1,15 +1,14 @@
 """Copying every collection from one vector store to another, without embedding anything anew.
 
-Running it again copies again and removes what the source no longer has, so an interrupted run is simply repeated.
-Aliases move last: readers of the target never see a half-filled collection under an alias. The source is only read;
-a write to it meanwhile may be missed, which the count at the end of each collection tells.
+Running it again copies again and removes what the source no longer has. Aliases move last, so readers never see a half-filled
+collection. A write to the source meanwhile may be missed, which the count at the end of each collection tells.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from knowledge.exceptions import KnowledgeError
-from knowledge.vectors.base import CollectionInfo, VectorStore
+from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,9 @@ def migrate_vectors(
             copied.update(point.id for point in batch)
             done = start + len(copied)
             on_progress(done, max(total, done))
-        removed += _remove_strays(target, info, copied)
+        strays = [key for key in target.ids_where(info.name, PayloadFilter()) if key not in copied]
+        target.delete(info.name, strays)
+        removed += len(strays)
         _verify(source, target, info)
     for info in infos:
         for alias in info.aliases:
@@ -54,16 +55,6 @@ def migrate_vectors(
         removed=removed,
         aliases=tuple(sorted(alias for info in infos for alias in info.aliases)),
     )
-
-
-def _remove_strays(target: VectorStore, info: CollectionInfo, copied: set[str]) -> int:
-    if target.count(info.name) == len(copied):
-        return 0
-    strays = [
-        point.id for batch in target.scroll(info.name) for point in batch if point.id not in copied
-    ]
-    target.delete(info.name, strays)
-    return len(strays)
 
 
 def _verify(source: VectorStore, target: VectorStore, info: CollectionInfo) -> None:

@@ -1,7 +1,6 @@
-"""Both payload formats of a point, and the `Passage` that hides them.
+"""Both payload formats of a point (seed 001, sections 1.2 and 1.3), and the `Passage` that hides them.
 
-The only file that knows payload field names. They are exactly those of seed 001, sections 1.2 (`qr_atomique`) and
-1.3 (`legacy`); readers accept both formats in any collection.
+The only file that knows payload field names; readers accept both formats in any collection.
 """
 
 import uuid
@@ -9,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
 from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Together
 
@@ -92,8 +90,6 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ChunkFacts:
-    """What the payloads of one chunk's points say."""
-
     agent_id: int
     document_id: int
     document_uuid: str
@@ -170,12 +166,10 @@ def is_faq_point(payload: Payload) -> bool:
 
 
 def validated_answers() -> PayloadFilter:
-    """Match the points of validated answers."""
     return PayloadFilter(all_of=(Condition("is_faq", True),))
 
 
 def agent_filter(agent_id: int) -> PayloadFilter:
-    """The points of one agent in a collection that agents share."""
     return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
 
 
@@ -233,7 +227,6 @@ def undated(payload: Payload) -> dict[str, Json]:
 
 
 def searched_fields(payload: Mapping[str, object]) -> Mapping[str, float]:
-    """The fields of a point in which words are looked for, with what a word of each counts."""
     return SEARCHED_BESIDE_A_QUESTION if payload.get("question") else SEARCHED_FIELDS
 
 
@@ -268,38 +261,16 @@ def category_filter(names: list[str]) -> PayloadFilter | None:
 
 
 def of_documents(document_ids: Sequence[int]) -> PayloadFilter:
-    """Match the points of these documents, in both formats."""
     return PayloadFilter(any_of=tuple(Condition("document_id", pk) for pk in document_ids))
 
 
 def is_question(payload: Payload) -> bool:
-    """Whether a point is a question with its answer."""
     return _text(payload, "type") == PointType.QA_PAIR
 
 
 def document_of(payload: Payload) -> int | None:
     """The document that a point belongs to; a validated answer belongs to none."""
     return _number(payload, "document_id")
-
-
-def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:
-    """Which payload field holds what, by method (seed 001, section 4.1)."""
-    if method is IndexingMethod.QA_ATOMIC:
-        return {
-            "content_field": "display_text",
-            "category_field": "category",
-            "has_types": True,
-            "types": [PointType.QA_PAIR.value, PointType.SOURCE_MATERIAL.value],
-            "question_field": "question",
-            "source_field": "source_doc",
-            "context_field": "parent_context",
-        }
-    return {
-        "content_field": "content",
-        "category_field": "chunk_category",
-        "has_types": False,
-        "source_field": "document_title",
-    }
 
 
 def _text(payload: Payload, key: str) -> str:

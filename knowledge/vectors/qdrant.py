@@ -1,21 +1,18 @@
 """Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
 
-The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells this project's
-collections from others on the same server. It is read again before each query: another process may have moved the
-alias, and a wrong recipe must be an error, never a wrong answer. `prefix` is put before every name, collections and
-aliases alike, so that two installations or test runs can share a server. Vendor errors never leave this file.
+The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells our collections from others on
+the server. It is read before each query: another process may have moved the alias. `prefix` is put before every name, so that
+two installations can share a server. Vendor errors never leave this file.
 
-A point's words are a sparse vector beside its dense one, weighed by rarity on the server: they follow aliases and
-generations as the point does, and cost this process nothing. A hybrid query is one request: the nearest points, the
-points with most of the words, and for each word the point that says it most, from which its rarity is known.
+A point's words are a sparse vector beside its dense one, weighed by rarity on the server. A hybrid query is one request: the
+nearest points, those with most of the words, and for each word the point that says it most, which tells its rarity.
 """
 
 import re
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -38,9 +35,11 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
-    Together,
     Vector,
     VectorStore,
+    Wanted,
+    batches,
+    point_uuid,
 )
 from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
 from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
@@ -48,8 +47,6 @@ from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
-
-T = TypeVar("T")
 
 IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
@@ -96,56 +93,33 @@ class QdrantVectorStore(VectorStore):
 
         rows = self._unit_rows(collection, self._recipe(collection), [p.vector for p in points])
         structs = {
-            _id(point.id): models.PointStruct(
-                id=_id(point.id),
+            (key := str(point_uuid(point.id))): models.PointStruct(
+                id=key,
                 vector={_DENSE: row.tolist(), _TERMS: _sparse(document_terms(point.payload))},
                 payload=dict(point.payload),
             )
             for point, row in zip(points, rows, strict=True)
         }
-        for batch in _batches(list(structs.values())):
-            self._write(collection, batch)
+        for batch in batches(structs.values(), _WRITE_BATCH):
+            with self._asking() as client:
+                client.upsert(self._name(collection), batch, wait=True)
 
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        self._require_recipe(collection, self._recipe(collection), recipe)
-        asked = self._unit_rows(collection, recipe, [vector])[0]
-        if limit <= 0:
-            return []
-        found = self._nearest(collection, asked, limit, payload_filter, min_score)
-        floor = -2.0 if min_score is None else min_score
-        hits = [
-            Hit(str(point.id), _cosine(point.score), point.payload or {})
-            for point in found
-            if _cosine(point.score) >= floor
-        ]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:limit]
-
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
         self._require_recipe(collection, self._recipe(collection), query.recipe)
         asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
-        if limit <= 0:
+        if wanted.limit <= 0:
             return []
-        terms = question_terms(query.text)
-        depth = max(limit, _HYBRID_DEPTH)
-        found, rarities = self._either_way(collection, asked, terms, depth, payload_filter)
+        if wanted.lexical_weight is None:
+            hits = self._nearest(collection, asked, wanted)
+        else:
+            terms = question_terms(query.text)
+            hits = self._hybrid(collection, asked, terms, wanted, wanted.lexical_weight)
+        return [hit for hit in hits if wanted.min_score is None or hit.score >= wanted.min_score]
+
+    def _hybrid(
+        self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float
+    ) -> list[Hit]:
+        found, rarities = self._either_way(collection, asked, terms, wanted)
         worth = {
             term: weight * rarity
             for term, weight, rarity in zip(
@@ -157,87 +131,64 @@ class QdrantVectorStore(VectorStore):
             for point_id, (dense, held, _payload) in found.items()
         ]
         ranked = rank_hybrid(
-            scored, lexical_weight=lexical_weight, limit=limit, always=NEAREST_ALWAYS
+            scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS
         )
         hits = [
             Hit(point_id, cosine, found[point_id][2], overlap)
             for point_id, cosine, overlap in ranked
         ]
-        if together is not None:
-            hits += self._others(collection, asked, worth, hits, together, payload_filter)
+        if wanted.together is not None:
+            hits += self._others(collection, asked, worth, hits, wanted)
         return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
-        wanted = list({_id(point_id) for point_id in ids})
-        if not wanted:
-            self._recipe(collection)
         points: dict[str, Point] = {}
-        for batch in _batches(wanted):
-            points.update((point.id, point) for point in self._read(collection, batch))
+        for batch in self._wanted(collection, ids):
+            with self._asking() as client:
+                records = client.retrieve(
+                    self._name(collection), batch, with_payload=True, with_vectors=[_DENSE]
+                )
+            points.update((point.id, point) for point in map(_point, records))
         return points
 
     def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
         self._recipe(collection)
-        return self._scroll(collection, batch_size)
+        pages = self._pages(collection, batch_size, with_payload=True, with_vectors=[_DENSE])
+        return ([_point(record) for record in records] for records in pages if records)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         from qdrant_client import models
 
-        wanted = list({_id(point_id) for point_id in ids})
-        if not wanted:
-            self._recipe(collection)
-        for batch in _batches(wanted):
-            self._remove(collection, models.PointIdsList(points=list(batch)))
-
-    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None:
-        from qdrant_client import models
-
-        kept = _filter(payload_filter) or models.Filter()
-        self._remove(collection, models.FilterSelector(filter=kept))
+        for batch in self._wanted(collection, ids):
+            selector = models.PointIdsList(points=list(batch))
+            with self._asking() as client:
+                client.delete(self._name(collection), selector, wait=True)
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         kept = _filter(payload_filter)
-        found: list[str] = []
-        offset: Any = None
-        while True:
-            after = offset
-
-            def ask(client: "QdrantClient", at: Any = after) -> "tuple[list[models.Record], Any]":
-                return client.scroll(
-                    self._name(collection),
-                    scroll_filter=kept,
-                    limit=_IDS_AT_ONCE,
-                    offset=at,
-                    with_payload=False,
-                    with_vectors=False,
-                )
-
-            records, offset = self._call(ask)
-            found += [str(record.id) for record in records]
-            if offset is None:
-                return found
+        pages = self._pages(
+            collection, _IDS_AT_ONCE, scroll_filter=kept, with_payload=False, with_vectors=False
+        )
+        return [str(record.id) for records in pages for record in records]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
-        counted = self._call(
-            lambda client: client.count(
-                self._name(collection), count_filter=_filter(payload_filter), exact=True
-            )
-        )
-        return counted.count
+        kept = _filter(payload_filter)
+        with self._asking() as client:
+            return client.count(self._name(collection), count_filter=kept, exact=True).count
 
     def info(self, collection: str) -> CollectionInfo:
-        name = self.resolve_alias(collection) or collection
         aliases = self._aliases()
-        return CollectionInfo(
-            name=name,
-            recipe=self._recipe(name),
-            points=self.count(name),
-            aliases=tuple(sorted(alias for alias, target in aliases.items() if target == name)),
-        )
+        name = aliases.get(collection, collection)
+        return CollectionInfo(name, self._recipe(name), self.count(name), _of(aliases, name))
 
     def collections(self) -> list[CollectionInfo]:
-        found = self._call(lambda client: client.get_collections()).collections
-        names = [c.name.removeprefix(self._prefix) for c in found if self._is_named_by_us(c.name)]
+        with self._asking() as client:
+            found = client.get_collections().collections
+        names = [
+            each.name.removeprefix(self._prefix)
+            for each in found
+            if each.name.startswith(self._prefix)
+        ]
         aliases = self._aliases()
         infos: list[CollectionInfo] = []
         for name in sorted(names):
@@ -248,8 +199,7 @@ class QdrantVectorStore(VectorStore):
                 points = self.count(name)
             except CollectionMissingError:
                 continue  # dropped by another process since the list was made
-            own = tuple(sorted(alias for alias, target in aliases.items() if target == name))
-            infos.append(CollectionInfo(name, recipe, points, own))
+            infos.append(CollectionInfo(name, recipe, points, _of(aliases, name)))
         return infos
 
     def point_alias(self, alias: str, collection: str) -> None:
@@ -265,7 +215,8 @@ class QdrantVectorStore(VectorStore):
         if alias in aliases:
             delete = models.DeleteAlias(alias_name=self._name(alias))
             operations.insert(0, models.DeleteAliasOperation(delete_alias=delete))
-        self._call(lambda client: client.update_collection_aliases(operations))
+        with self._asking() as client:
+            client.update_collection_aliases(operations)
 
     def resolve_alias(self, alias: str) -> str | None:
         return self._aliases().get(alias)
@@ -275,18 +226,17 @@ class QdrantVectorStore(VectorStore):
 
         if alias in self._aliases():
             delete = models.DeleteAlias(alias_name=self._name(alias))
-            operations = [models.DeleteAliasOperation(delete_alias=delete)]
-            self._call(lambda client: client.update_collection_aliases(operations))
+            with self._asking() as client:
+                client.update_collection_aliases([models.DeleteAliasOperation(delete_alias=delete)])
 
     def drop(self, collection: str) -> None:
         name = self.resolve_alias(collection) or collection
-        try:
-            self._call(lambda client: client.delete_collection(self._name(name)))
-        except CollectionMissingError:
-            return
+        with suppress(CollectionMissingError), self._asking() as client:
+            client.delete_collection(self._name(name))
 
     def ping(self) -> None:
-        self._call(lambda client: client.get_collections())
+        with self._asking() as client:
+            client.get_collections()
 
     def check(self) -> list[CheckMessage]:
         if self._url == IN_PROCESS:
@@ -310,50 +260,33 @@ class QdrantVectorStore(VectorStore):
             ]
         return []
 
-    def _write(self, collection: str, batch: "Sequence[models.PointStruct]") -> None:
-        self._call(lambda client: client.upsert(self._name(collection), batch, wait=True))
-
-    def _nearest(
-        self,
-        collection: str,
-        vector: Vector,
-        limit: int,
-        payload_filter: PayloadFilter | None,
-        min_score: float | None,
-    ) -> "list[models.ScoredPoint]":
-        """At least the `limit` best points, and all that tie with the last of them (the engine breaks ties anyhow)."""
-
-        def ask(client: "QdrantClient") -> "list[models.ScoredPoint]":
-            response = client.query_points(
-                self._name(collection),
-                query=vector.tolist(),
-                query_filter=_filter(payload_filter),
-                limit=wanted,
-                with_payload=True,
-                # Lower by more than the rounding; the caller compares rounded scores.
-                score_threshold=None if min_score is None else min_score - 1e-5,
-            )
-            return response.points
-
-        wanted = limit + 1
+    def _nearest(self, collection: str, vector: Vector, wanted: Wanted) -> list[Hit]:
+        """More are asked for until all are known that tie with the last one wanted: the engine breaks ties anyhow."""
+        # Lower by more than the rounding; the caller compares rounded scores.
+        floor = None if wanted.min_score is None else wanted.min_score - 1e-5
+        kept, size = _filter(wanted.payload_filter), wanted.limit + 1
         while True:
-            found = self._call(ask)
-            if len(found) < wanted or _cosine(found[-1].score) != _cosine(found[limit - 1].score):
-                return found
-            wanted *= 2
+            with self._asking() as client:
+                found = client.query_points(
+                    self._name(collection),
+                    query=vector.tolist(),
+                    query_filter=kept,
+                    limit=size,
+                    with_payload=True,
+                    score_threshold=floor,
+                ).points
+            hits = [Hit(str(each.id), _cosine(each.score), each.payload or {}) for each in found]
+            if len(hits) < size or hits[-1].score != hits[wanted.limit - 1].score:
+                return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: wanted.limit]
+            size *= 2
 
     def _either_way(
-        self,
-        collection: str,
-        vector: Vector,
-        terms: Terms,
-        depth: int,
-        payload_filter: PayloadFilter | None,
+        self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
     ) -> tuple[dict[str, tuple[Vector, dict[int, float], Payload]], list[float]]:
         """Points near the vector or with the terms (vector, terms, payload by id), and how rare each term is."""
         from qdrant_client import models
 
-        kept = _filter(payload_filter)
+        kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
         requests = [
             models.QueryRequest(
                 query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True
@@ -379,18 +312,15 @@ class QdrantVectorStore(VectorStore):
             )
             for term in terms.ids.tolist()
         ]
-        answers = self._call(
-            lambda client: client.query_batch_points(self._name(collection), requests)
-        )
+        with self._asking() as client:
+            answers = client.query_batch_points(self._name(collection), requests)
         lists = 2 if len(terms) else 1
         found: dict[str, tuple[Vector, dict[int, float], Payload]] = {
             str(point.id): (*_both_vectors(point.vector), point.payload or {})
             for answer in answers[:lists]
             for point in answer.points
         }
-        unknown = 0.0
-        if len(terms):
-            unknown = rarity(self.count(collection), 0)
+        unknown = rarity(self.count(collection), 0) if len(terms) else 0.0
         rarities = []
         for term, answer in zip(terms.ids.tolist(), answers[lists:], strict=True):
             if not answer.points:
@@ -406,12 +336,14 @@ class QdrantVectorStore(VectorStore):
         vector: Vector,
         worth: dict[int, float],
         hits: Sequence[Hit],
-        together: Together,
-        payload_filter: PayloadFilter | None,
+        wanted: Wanted,
     ) -> list[Hit]:
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
         from qdrant_client import models
 
+        together = wanted.together
+        if together is None:
+            return []
         groups: set[Any] = {
             g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)
         }
@@ -422,19 +354,18 @@ class QdrantVectorStore(VectorStore):
                 models.FieldCondition(
                     key=together.group, match=models.MatchAny(any=sorted(groups, key=str))
                 ),
-                *([own] if (own := _filter(payload_filter)) else []),
+                *([own] if (own := _filter(wanted.payload_filter)) else []),
             ]
         )
-        found = self._call(
-            lambda client: client.query_points(
+        with self._asking() as client:
+            found = client.query_points(
                 self._name(collection),
                 query=vector.tolist(),
                 query_filter=kept,
                 limit=_OTHERS_PER_GROUP * len(groups),
                 with_payload=True,
                 with_vectors=True,
-            )
-        ).points
+            ).points
         known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
         others: dict[tuple[Any, Any], Hit] = {}
         for point in found:
@@ -448,71 +379,48 @@ class QdrantVectorStore(VectorStore):
                     others[kind] = hit
         return sorted(others.values(), key=lambda hit: (-hit.score, hit.id))
 
-    def _read(self, collection: str, ids: Sequence[str]) -> list[Point]:
-        records = self._call(
-            lambda client: client.retrieve(
-                self._name(collection), ids, with_payload=True, with_vectors=[_DENSE]
-            )
-        )
-        return [_point(record) for record in records]
+    def _wanted(self, collection: str, ids: Sequence[str]) -> Iterator[list[str]]:
+        """The ids, each once, in batches; where there is none, that the collection exists is asked all the same."""
+        if not ids:
+            self._recipe(collection)
+        return batches({str(point_uuid(point_id)) for point_id in ids}, _WRITE_BATCH)
 
-    def _remove(self, collection: str, selector: Any) -> None:
-        self._call(lambda client: client.delete(self._name(collection), selector, wait=True))
-
-    def _scroll(self, collection: str, batch_size: int) -> Iterator[list[Point]]:
+    def _pages(self, collection: str, size: int, **wanted: Any) -> "Iterator[list[models.Record]]":
+        """Every record, in batches of `size`; `wanted` says which, and what of them."""
         offset: Any = None
-
-        def ask(client: "QdrantClient") -> "tuple[list[models.Record], Any]":
-            return client.scroll(
-                self._name(collection),
-                limit=batch_size,
-                offset=offset,
-                with_payload=True,
-                with_vectors=[_DENSE],
-            )
-
         while True:
-            records, offset = self._call(ask)
-            if records:
-                yield [_point(record) for record in records]
+            with self._asking() as client:
+                records, offset = client.scroll(
+                    self._name(collection), limit=size, offset=offset, **wanted
+                )
+            yield records
             if offset is None:
                 return
 
     def _create(self, collection: str, recipe: Recipe) -> None:
         from qdrant_client import models
 
+        size, near = recipe.dimensions, models.Distance.COSINE
+        terms = models.SparseVectorParams(modifier=models.Modifier.IDF)
         try:
-            self._call(
-                lambda client: client.create_collection(
+            with self._asking() as client:
+                client.create_collection(
                     self._name(collection),
-                    vectors_config=models.VectorParams(
-                        size=recipe.dimensions, distance=models.Distance.COSINE
-                    ),
-                    sparse_vectors_config={
-                        _TERMS: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                    },
+                    vectors_config=models.VectorParams(size=size, distance=near),
+                    sparse_vectors_config={_TERMS: terms},
                     metadata={_METADATA: {"recipe": recipe.as_json(), "prefix": self._prefix}},
                 )
-            )
         except _NameTakenError:
             return
         if self._url == IN_PROCESS:
             return  # there it would only warn that indexes have no effect
-        for field in FILTERED_TEXTS:
-            self._index(collection, field)
-        for field in FILTERED_NUMBERS:
-            self._index(collection, field, integer=True)
-
-    def _index(self, collection: str, field: str, *, integer: bool = False) -> None:
-        from qdrant_client import models
-
-        schema = models.PayloadSchemaType.INTEGER if integer else models.PayloadSchemaType.KEYWORD
-
-        self._call(
-            lambda client: client.create_payload_index(
-                self._name(collection), field, schema, wait=True
-            )
-        )
+        schemas = {
+            **dict.fromkeys(FILTERED_TEXTS, models.PayloadSchemaType.KEYWORD),
+            **dict.fromkeys(FILTERED_NUMBERS, models.PayloadSchemaType.INTEGER),
+        }
+        for field, schema in schemas.items():
+            with self._asking() as client:
+                client.create_payload_index(self._name(collection), field, schema, wait=True)
 
     def _recipe(self, collection: str) -> Recipe:
         recipe = self._read_recipe(collection)
@@ -525,31 +433,32 @@ class QdrantVectorStore(VectorStore):
 
     def _read_recipe(self, collection: str) -> Recipe | None:
         """The recipe of a collection of ours, `None` for somebody else's."""
-        found = self._call(lambda client: client.get_collection(self._name(collection)))
+        with self._asking() as client:
+            found = client.get_collection(self._name(collection))
         ours = (found.config.metadata or {}).get(_METADATA)
         if ours is None or ours["prefix"] != self._prefix:
             return None
         return Recipe.from_json(ours["recipe"])
 
     def _aliases(self) -> dict[str, str]:
-        found = self._call(lambda client: client.get_aliases()).aliases
+        with self._asking() as client:
+            found = client.get_aliases().aliases
         return {
             alias.alias_name.removeprefix(self._prefix): alias.collection_name.removeprefix(
                 self._prefix
             )
             for alias in found
-            if self._is_named_by_us(alias.alias_name)
+            if alias.alias_name.startswith(self._prefix)
         }
-
-    def _is_named_by_us(self, name: str) -> bool:
-        return name.startswith(self._prefix)
 
     def _name(self, name: str) -> str:
         return self._prefix + name
 
-    def _call(self, work: "Callable[[QdrantClient], T]") -> T:
+    @contextmanager
+    def _asking(self) -> "Iterator[QdrantClient]":
+        """The client, for one call: its errors leave as ours."""
         with _translated(), self._turn:
-            return work(self._connected())
+            yield self._connected()
 
     def _connected(self) -> "QdrantClient":
         with self._connecting:
@@ -616,11 +525,8 @@ def _default_port(url: str) -> int:
     return 443 if urlsplit(url).scheme == "https" else 6333
 
 
-def _id(point_id: str) -> str:
-    try:
-        return str(uuid.UUID(point_id))
-    except ValueError as error:
-        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
+def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:
+    return tuple(sorted(alias for alias, target in aliases.items() if target == name))
 
 
 def _cosine(score: float) -> float:
@@ -658,7 +564,7 @@ def _overlap(held: dict[int, float], worth: dict[int, float]) -> float:
 def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
     from qdrant_client import models
 
-    if payload_filter is None or not payload_filter.keys:
+    if not payload_filter:
         return None
 
     def matching(conditions: Sequence[Condition]) -> list[Any] | None:
@@ -675,8 +581,3 @@ def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
         should=matching(payload_filter.any_of),
         must_not=matching(payload_filter.none_of),
     )
-
-
-def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), _WRITE_BATCH):
-        yield items[start : start + _WRITE_BATCH]

@@ -1,9 +1,8 @@
 """Exact search by cosine over rows in memory: pure numpy, no ORM, no network.
 
-A `Matrix` holds unit rows by key, and for some payload fields the value of each row (a *column*), so that a filter
-is a few comparisons of integers, and the words of each row where its owner gives them. Readers work on a `Snapshot`, which no later write changes: rows are only ever
-appended (an overwritten or removed row is marked dead in a new mask, and dropped when the dead are many), so they
-need no lock. Writers are serialised by the matrix. Callers keep the rows of unit length; nothing here checks it.
+A `Matrix` holds unit rows by key, their words, and for some payload fields the value of each row (a *column*), so that a filter
+is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only appended, and dead
+ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length; nothing here checks it.
 """
 
 import json
@@ -145,11 +144,7 @@ class Snapshot(Generic[K]):
         payload_filter: PayloadFilter | None = None,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys by cosine + `lexical_weight` x overlap, each with its cosine and its overlap.
-
-        The `NEAREST_ALWAYS` best by cosine alone come along whatever their words are, and what `together` names: the columns
-        of its fields must be there.
-        """
+        """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of `together` must be there."""
         if limit <= 0 or not self.live:
             return []
         overlaps = self._postings.overlaps(
@@ -215,7 +210,7 @@ class Snapshot(Generic[K]):
     ) -> tuple[npt.NDArray[np.intp] | None, Vector]:
         """The scores of the rows that count, and their positions (`None`: all rows, in order)."""
         kept = self._alive
-        if payload_filter is not None:
+        if payload_filter:
             matching = self.mask(payload_filter)
             kept = matching if kept is None else matching & kept
         if kept is None:
@@ -272,10 +267,7 @@ class Matrix(Generic[K]):
         columns: Mapping[str, Sequence[Json]] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        """Remove, then add or replace rows (keys are distinct); readers see all of it or nothing.
-
-        `columns` gives the rows' values for every column that the matrix has, `terms` their words, if any.
-        """
+        """Remove, then add or replace rows (keys are distinct), with values for every column; readers see all of it or nothing."""
         with self._lock:
             start = len(self._keys)
             end = start + len(keys)
@@ -370,10 +362,7 @@ def _nearest_of_each(
 
 
 def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores, and of all that may tie with the last of them.
-
-    Scores surely below `min_score` are left out first: few are above it, and ranking few is cheap.
-    """
+    """The positions of the `limit` highest scores at `min_score` or more, and of all that may tie with the last of them."""
     if min_score is not None:
         above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
         if len(above) <= limit:

@@ -1,19 +1,17 @@
 """The embedded vector store: points in Django's database, exact search over a matrix in memory.
 
-Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`,
-which the matrices of all processes follow (`knowledge.vectors.following`), vectors and words together. A write inside a
-caller's transaction joins it: the points share the fate of the row that owns them. That transaction reads the committed
-matrix with its own rows laid over it. The one backend that touches the ORM: call it where the database may be used.
+Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`, which the
+matrices of all processes follow (`knowledge.vectors.following`). A write inside a caller's transaction joins it, and that
+transaction sees its own rows. The one backend that touches the ORM: call it where the database may be used.
 """
 
 import json
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from django.conf import settings
@@ -23,11 +21,7 @@ from django.utils.translation import gettext as _
 
 from agents.statements import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import (
-    CollectionMissingError,
-    KnowledgeError,
-    VectorStoreUnavailableError,
-)
+from knowledge.exceptions import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.models import VectorAlias, VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,
@@ -36,16 +30,17 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
-    Together,
     Vector,
     VectorStore,
+    Wanted,
+    batches,
+    point_uuid,
 )
 from knowledge.vectors.following import NEVER, Followed, FollowedCollections, Uncommitted
 from knowledge.vectors.lexical import Terms, document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500
@@ -73,10 +68,7 @@ _PAYLOADS = PreparedSelectIn(
 
 
 class _PayloadFields(models.Func):
-    """The values of some payload keys as a JSON array: they are read without the rest of the payload.
-
-    (Django's own key transform gives the string "1" and the number 1 alike on SQLite.)
-    """
+    """The values of some payload keys as a JSON array. (Django's key transform gives "1" and 1 alike on SQLite.)"""
 
     output_field = models.JSONField()
 
@@ -105,8 +97,6 @@ class _PayloadFields(models.Func):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A collection as one query found it."""
-
     pk: int
     uuid: uuid.UUID
     name: str
@@ -127,14 +117,12 @@ class _Rows:
 
 
 class _Points(Followed[_State, uuid.UUID, _Rows]):
-    """The matrix of a collection in this process."""
-
     def size(self, mark: _State) -> int:
         return _live(mark).count() if mark.version else 0
 
     def everything(self, mark: _State) -> Iterator[_Rows]:
         stored = _live(mark).values_list("point_id", "vector", "terms")
-        for batch in _batches(stored.iterator(chunk_size=_LOAD_BATCH), _LOAD_BATCH):
+        for batch in batches(stored.iterator(chunk_size=_LOAD_BATCH), _LOAD_BATCH):
             keys, vectors, terms = zip(*batch, strict=True)
             yield _Rows([], keys, _as_rows(vectors, mark), {}, _as_terms(keys, terms, mark))
 
@@ -200,7 +188,7 @@ class TableVectorStore(VectorStore):
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         with _writing(collection) as row:
             # The last of several points with one id wins, as if they had been written one after the other.
-            last = {_uuid(point.id): point for point in points}
+            last = {point_uuid(point.id): point for point in points}
             recipe = Recipe.from_json(row.recipe)
             vectors = self._unit_rows(collection, recipe, [p.vector for p in last.values()])
             VectorPoint.objects.bulk_create(
@@ -220,110 +208,69 @@ class TableVectorStore(VectorStore):
                 update_fields=["version", "deleted", "payload", "terms", "vector"],
             )
 
-    def query(
-        self,
-        collection: str,
-        vector: Vector,
-        *,
-        recipe: Recipe,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
-    ) -> list[Hit]:
-        with _translated():
-            state = _state(collection)
-            self._require_recipe(collection, state.recipe, recipe)
-            asked = self._unit_rows(collection, recipe, [vector])[0]
-            filtered = None if payload_filter is None or not payload_filter.keys else payload_filter
-            keys = filtered.keys if filtered else frozenset()
-
-            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
-                return snapshot.top(
-                    asked, limit=count, payload_filter=filtered, min_score=min_score
-                )
-
-            if Uncommitted.covers(state.uuid):
-                found = _top_with_own_writes(state, keys, best, limit)
-            else:
-                found = best(_committed(state, keys), limit)
-            return _hits(state, [(key, score, 0.0) for key, score in found])
-
-    def query_hybrid(
-        self,
-        collection: str,
-        query: Query,
-        *,
-        lexical_weight: float,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        together: Together | None = None,
-    ) -> list[Hit]:
+    def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
         with _translated():
             state = _state(collection)
             self._require_recipe(collection, state.recipe, query.recipe)
             asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
-            filtered = None if payload_filter is None or not payload_filter.keys else payload_filter
-            keys = filtered.keys if filtered else frozenset()
-            if together is not None:
-                keys |= {together.group, together.kind}
+            keys = wanted.payload_filter.keys if wanted.payload_filter else frozenset()
+            if wanted.lexical_weight is not None:
+                return _hybrid(state, asked, question_terms(query.text), keys, wanted)
+
+            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
+                return snapshot.top(
+                    asked,
+                    limit=count,
+                    payload_filter=wanted.payload_filter,
+                    min_score=wanted.min_score,
+                )
+
             if Uncommitted.covers(state.uuid):
-                snapshot = _as_this_transaction_sees(state, keys)
+                found = _top_with_own_writes(state, keys, best, wanted.limit)
             else:
-                snapshot = _committed(state, keys)
-            found = snapshot.top_hybrid(
-                asked,
-                question_terms(query.text),
-                lexical_weight=lexical_weight,
-                limit=limit,
-                payload_filter=filtered,
-                together=together,
-            )
-            return _hits(state, found)
+                found = best(_committed(state, keys), wanted.limit)
+            return _hits(state, [(key, score, 0.0) for key, score in found])
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         with _translated():
             state = _state(collection)
-            wanted = {_uuid(point_id) for point_id in ids}
+            wanted = {point_uuid(point_id) for point_id in ids}
             return {
                 point.id: point
-                for batch in _batches(wanted, _ID_BATCH)
+                for batch in batches(wanted, _ID_BATCH)
                 for point in _points(_live(state).filter(point_id__in=batch))
             }
 
     def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
         with _translated():
             state = _state(collection)
-        return self._scroll(state, batch_size)
+        return _scrolled(state, batch_size)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         with _writing(collection) as row:
-            _bury(row, {_uuid(point_id) for point_id in ids})
-
-    def delete_where(self, collection: str, payload_filter: PayloadFilter) -> None:
-        with _writing(collection) as row:
-            _bury(row, _matching(row.pk, payload_filter))
+            for batch in batches({point_uuid(point_id) for point_id in ids}, _ID_BATCH):
+                stored = VectorPoint.objects.filter(collection_id=row.pk, point_id__in=batch)
+                stored.filter(deleted=False).update(
+                    deleted=True, vector=b"", payload={}, terms=None, version=row.version
+                )
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         with _translated():
-            return [str(found) for found in _matching(_state(collection).pk, payload_filter)]
+            return [str(found) for found in _matching(_state(collection), payload_filter)]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         with _translated():
             state = _state(collection)
-            if payload_filter is None or not payload_filter.keys:
+            if not payload_filter:
                 return _live(state).count()
-            return sum(1 for _id in _matching(state.pk, payload_filter))
+            return sum(1 for _id in _matching(state, payload_filter))
 
     def info(self, collection: str) -> CollectionInfo:
         with _translated():
             state = _state(collection)
             aliases = VectorAlias.objects.filter(collection_id=state.pk).order_by("name")
-            return CollectionInfo(
-                name=state.name,
-                recipe=state.recipe,
-                points=_live(state).count(),
-                aliases=tuple(aliases.values_list("name", flat=True)),
-            )
+            names = tuple(aliases.values_list("name", flat=True))
+            return CollectionInfo(state.name, state.recipe, _live(state).count(), names)
 
     def collections(self) -> list[CollectionInfo]:
         with _translated():
@@ -389,19 +336,6 @@ class TableVectorStore(VectorStore):
             if info.points > settings.TABLE_STORE_COMFORTABLE_POINTS
         ]
 
-    def _scroll(self, state: _State, batch_size: int) -> Iterator[list[Point]]:
-        rows = _live(state).order_by("point_id")
-        after: uuid.UUID | None = None
-        while True:
-            page = rows if after is None else rows.filter(point_id__gt=after)
-            with _translated():
-                batch = _points(page[:batch_size])
-            if batch:
-                yield batch
-            if len(batch) < batch_size:
-                return
-            after = uuid.UUID(batch[-1].id)
-
 
 # Reading collections.
 
@@ -431,16 +365,52 @@ def _points(rows: models.QuerySet[VectorPoint]) -> list[Point]:
     ]
 
 
+def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
+    rows = page = _live(state).order_by("point_id")
+    while True:
+        with _translated():
+            batch = _points(page[:batch_size])
+        if batch:
+            yield batch
+        if len(batch) < batch_size:
+            return
+        page = rows.filter(point_id__gt=batch[-1].id)
+
+
+def _hybrid(
+    state: _State, asked: Vector, terms: Terms, keys: frozenset[str], wanted: Wanted
+) -> list[Hit]:
+    if wanted.together is not None:
+        keys |= {wanted.together.group, wanted.together.kind}
+    own = Uncommitted.covers(state.uuid)
+    snapshot = _as_this_transaction_sees(state, keys) if own else _committed(state, keys)
+    found = snapshot.top_hybrid(
+        asked,
+        terms,
+        lexical_weight=wanted.lexical_weight or 0.0,
+        limit=wanted.limit,
+        payload_filter=wanted.payload_filter,
+        together=wanted.together,
+    )
+    least = -2.0 if wanted.min_score is None else wanted.min_score
+    return _hits(state, [hit for hit in found if hit[1] >= least])
+
+
 def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
-    payloads: dict[uuid.UUID, Any] = {}
-    for batch in _batches((key for key, *_scores in found), _ID_BATCH):
-        payloads.update(_PAYLOADS.rows(batch, collection=state.pk))
+    payloads = _payloads(state, [key for key, *_scores in found])
     return [
         Hit(str(key), score, payloads[key], overlap)
         for key, score, overlap in found
         if key in payloads
     ]
+
+
+def _payloads(state: _State, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:
+    found: dict[uuid.UUID, Any] = {}
+    for batch in batches(keys, _ID_BATCH):
+        found.update(_PAYLOADS.rows(batch, collection=state.pk))
+    return found
 
 
 def _fields(rows: models.QuerySet[VectorPoint], keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -449,15 +419,13 @@ def _fields(rows: models.QuerySet[VectorPoint], keys: Sequence[str]) -> Iterator
     return iter(found.iterator(chunk_size=_LOAD_BATCH))
 
 
-def _matching(collection_pk: int, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
-    keys = sorted(payload_filter.keys)
-    rows = VectorPoint.objects.filter(collection_id=collection_pk, deleted=False)
+def _matching(state: _State, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
+    keys, rows = sorted(payload_filter.keys), _live(state)
     if not keys:
         yield from rows.values_list("point_id", flat=True)
         return
-    for (
-        condition
-    ) in payload_filter.all_of:  # a missing key matches nothing, and the database sees that
+    # A missing key matches nothing, and the database sees that.
+    for condition in payload_filter.all_of:
         rows = rows.filter(payload__has_key=condition.key)
     for point_id, values in _fields(rows, keys):
         if payload_filter.matches(dict(zip(keys, values, strict=False))):
@@ -472,10 +440,7 @@ def _kept(state: _State) -> _Points:
 
 
 def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The collection's matrix at `state` or later, with the columns `keys`.
-
-    Only for a transaction that has not written to it: everything it sees is committed.
-    """
+    """The matrix at `state` or later, with the columns `keys`; only for a transaction that has not written to the collection."""
     points = _kept(state)
     with points.lock:
         changed = points.follow(state)
@@ -492,9 +457,7 @@ def _as_terms(
 ) -> list[Terms]:
     """The words of rows; those of a row that has none stored are made from its payload."""
     missing = [key for key, terms in zip(keys, stored, strict=True) if terms is None]
-    payloads: dict[uuid.UUID, Any] = {}
-    for batch in _batches(missing, _ID_BATCH):
-        payloads.update(_PAYLOADS.rows(batch, collection=state.pk))
+    payloads = _payloads(state, missing)
     return [
         document_terms(payloads.get(key, {})) if terms is None else Terms.from_bytes(terms)
         for key, terms in zip(keys, stored, strict=True)
@@ -575,14 +538,6 @@ def _writing(collection: str) -> Iterator[VectorCollection]:
         row.save(update_fields=["version", "purged_version"])
 
 
-def _bury(row: VectorCollection, point_ids: Iterable[uuid.UUID]) -> None:
-    # Materialised before the first update: SQLite may show a cursor the rows that change under it.
-    for batch in _batches(list(point_ids), _ID_BATCH):
-        VectorPoint.objects.filter(collection_id=row.pk, point_id__in=batch, deleted=False).update(
-            deleted=True, vector=b"", payload={}, terms=None, version=row.version
-        )
-
-
 def _purge(row: VectorCollection) -> None:
     """Now and then, remove for good what was deleted so long ago that living matrices have seen it."""
     every = settings.TABLE_STORE_PURGE_VERSIONS
@@ -603,16 +558,3 @@ def _translated() -> Iterator[None]:
         yield
     except (OperationalError, InterfaceError) as error:
         raise VectorStoreUnavailableError(f"The database failed: {error}") from error
-
-
-def _uuid(point_id: str) -> uuid.UUID:
-    try:
-        return uuid.UUID(point_id)
-    except ValueError as error:
-        raise KnowledgeError(f"{point_id!r} is not a UUID.") from error
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch

@@ -31,6 +31,7 @@ from knowledge.vectors.base import (
     Together,
     Vector,
     VectorStore,
+    Wanted,
 )
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
@@ -102,11 +103,8 @@ def ask(
 ) -> list[Hit]:
     return store.query(
         collection,
-        vector(*values),
-        recipe=RECIPE,
-        limit=limit,
-        payload_filter=payload_filter,
-        min_score=min_score,
+        Query(vector(*values), RECIPE),
+        Wanted(limit=limit, payload_filter=payload_filter, min_score=min_score),
     )
 
 
@@ -153,7 +151,6 @@ def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> No
         lambda: store.scroll("none"),
         lambda: store.delete("none", [ident(1)]),
         lambda: store.delete("none", []),
-        lambda: store.delete_where("none", kept),
         lambda: store.ids_where("none", kept),
         lambda: store.count("none"),
         lambda: store.count("none", kept),
@@ -226,7 +223,9 @@ def test_verbs_work_through_an_alias(filled: VectorStore) -> None:
     filled.point_alias("zoo", "animals")
     filled.upsert("zoo", [point(5, [1, 1, 0], name="âne")])
     filled.delete("zoo", [ident(1)])
-    filled.delete_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),)))
+    filled.delete(
+        "zoo", filled.ids_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),)))
+    )
     assert filled.count("animals") == filled.count("zoo") == 3
     assert set(filled.fetch("zoo", [ident(5), ident(1)])) == {ident(5)}
 
@@ -317,15 +316,19 @@ def test_deleted_point_can_come_back(filled: VectorStore) -> None:
     assert numbers(ask(filled, values=(0, 1, 0), limit=2)) == [1, 2]
 
 
-def test_delete_where_removes_what_the_filter_keeps(filled: VectorStore) -> None:
-    filled.delete_where("animals", PayloadFilter(all_of=(Condition("tame", True),)))
+def test_points_that_a_filter_keeps_can_be_removed(filled: VectorStore) -> None:
+    filled.delete(
+        "animals", filled.ids_where("animals", PayloadFilter(all_of=(Condition("tame", True),)))
+    )
     assert numbers(ask(filled)) == [2, 4]
-    filled.delete_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),)))
+    filled.delete(
+        "animals", filled.ids_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),)))
+    )
     assert numbers(ask(filled)) == [2]
 
 
-def test_delete_where_with_an_empty_filter_empties_the_collection(filled: VectorStore) -> None:
-    filled.delete_where("animals", PayloadFilter())
+def test_an_empty_filter_keeps_every_point(filled: VectorStore) -> None:
+    filled.delete("animals", filled.ids_where("animals", PayloadFilter()))
     assert filled.count("animals") == 0
 
 
@@ -372,12 +375,12 @@ def test_min_score_is_inclusive(filled: VectorStore) -> None:
 
 def test_query_with_another_recipe_is_refused(filled: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", vector(1, 0, 0), recipe=replace(RECIPE, model="b"), limit=1)
+        filled.query("animals", Query(vector(1, 0, 0), replace(RECIPE, model="b")), Wanted(limit=1))
 
 
 def test_query_of_another_size_is_refused(filled: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", vector(1, 0), recipe=RECIPE, limit=1)
+        filled.query("animals", Query(vector(1, 0), RECIPE), Wanted(limit=1))
 
 
 def test_fetch_gives_unit_vectors(store: VectorStore) -> None:
@@ -569,7 +572,7 @@ _points = st.builds(
 _operations = st.one_of(
     st.tuples(st.just("upsert"), st.lists(_points, max_size=6)),
     st.tuples(st.just("delete"), st.lists(_ids.map(ident), max_size=3)),
-    st.tuples(st.just("delete_where"), _filters),
+    st.tuples(st.just("ids_where"), _filters),
     st.tuples(st.just("query"), st.tuples(_vectors, st.integers(1, 14), _filters)),
 )
 
@@ -595,8 +598,8 @@ def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:
 
 def _perform(store: VectorStore, name: str, verb: str, argument: Any) -> object:
     if verb != "query":
-        getattr(store, verb)(name, argument)
-        return store.count(name)
+        told = getattr(store, verb)(name, argument)
+        return sorted(told or ()), store.count(name)
     values, limit, payload_filter = argument
     hits = ask(store, name, values, limit=limit, payload_filter=payload_filter)
     # One millionth of leeway for two engines' rounding; order and ids must agree.
@@ -617,14 +620,13 @@ def hybrid(
     payload_filter: PayloadFilter | None = None,
     together: Together | None = None,
 ) -> list[Hit]:
-    return store.query_hybrid(
-        collection,
-        Query(vector(*values), RECIPE, question),
+    wanted = Wanted(
         lexical_weight=lexical_weight,
         limit=limit,
         payload_filter=payload_filter,
         together=together,
     )
+    return store.query(collection, Query(vector(*values), RECIPE, question), wanted)
 
 
 SAYINGS = (
@@ -703,11 +705,10 @@ def test_hybrid_query_follows_the_alias(talking: VectorStore) -> None:
 
 def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
-        talking.query_hybrid(
+        talking.query(
             "animals",
             Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"),
-            lexical_weight=1,
-            limit=1,
+            Wanted(lexical_weight=1, limit=1),
         )
     with pytest.raises(CollectionMissingError):
         hybrid(talking, "chat", collection="absent")

@@ -6,7 +6,7 @@ store says; where too few are left, more are fetched. Words then decide between 
 
 from knowledge.embeddings.base import Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import ToolList
 from tools_registry.index import EXTERNAL_ALIAS
 from tools_registry.models import CatalogueState
@@ -48,9 +48,8 @@ def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[i
     positions, count = candidates.positions, wanted
     while True:
         try:
-            hits = vector_store().query(
-                EXTERNAL_ALIAS, vector, recipe=embedder().recipe, limit=count
-            )
+            asked = Query(vector, embedder().recipe)
+            hits = vector_store().query(EXTERNAL_ALIAS, asked, Wanted(limit=count))
         except CollectionMissingError:
             return []
         found = [

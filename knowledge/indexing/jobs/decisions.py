@@ -1,5 +1,7 @@
 """What staff decide about a build that waits, runs or is over: approve, discard, cancel, retry, clean up."""
 
+from collections.abc import Collection
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -8,7 +10,7 @@ from agents.models import IndexingMethod
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.queue import enqueue_sync, in_progress, nudge
 from knowledge.indexing.rebuild import discard_generation
-from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store
 from knowledge.vectors.generations import (
     collection_alias,
@@ -21,9 +23,8 @@ from knowledge.vectors.generations import (
 def approve_build(build: IndexBuild) -> None:
     """Put a staged generation in service, with what has changed since it was filled."""
     decided = _decided(build)
-    if not _take(
-        build, BuildStatus.STAGED, BuildStatus.QUEUED, needs_approval=False, preview=decided
-    ):
+    changes: dict[str, object] = {"needs_approval": False, "preview": decided}
+    if not _take(build, [BuildStatus.STAGED], BuildStatus.QUEUED, changes):
         raise KnowledgeError(
             f"Build {build.pk} is not staged.",
             public_message=_("Cette reconstruction n’attend pas d’approbation."),
@@ -33,8 +34,8 @@ def approve_build(build: IndexBuild) -> None:
 
 def discard_build(build: IndexBuild) -> None:
     """Give a staged generation up; the index in service stays."""
-    ended = {"finished_at": timezone.now(), "preview": _decided(build)}
-    if _take(build, BuildStatus.STAGED, BuildStatus.CANCELLED, **ended):
+    ended: dict[str, object] = {"finished_at": timezone.now(), "preview": _decided(build)}
+    if _take(build, [BuildStatus.STAGED], BuildStatus.CANCELLED, ended):
         discard_generation(
             agent=build.agent, method=IndexingMethod(build.method), generation=build.generation
         )
@@ -46,12 +47,8 @@ def _decided(build: IndexBuild) -> dict[str, object]:
 
 
 def leftover_points(build: IndexBuild) -> int | None:
-    """How many points a rebuild that failed or was cancelled has left behind; `None` where nothing of it is there.
-
-    A generation that readers use, or that a rollback would go to, is no leftover.
-    """
-    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
-    if build.kind != BuildKind.REBUILD or build.status not in over or not build.generation:
+    """How many points a rebuild that ended before its time has left behind; `None` where there are none, or readers use them."""
+    if build.kind != BuildKind.REBUILD or build.status not in GIVEN_UP or not build.generation:
         return None
     store, method = vector_store(), IndexingMethod(build.method)
     used = [collection_alias(build.agent.slug, method), previous_alias(build.agent, method)]
@@ -72,10 +69,7 @@ def drop_leftover(build: IndexBuild) -> bool:
 
 def cancel_build(build: IndexBuild) -> bool:
     """Stop a build that is queued or running; what it has done is kept, and `retry_build` resumes it."""
-    going = (BuildStatus.QUEUED, BuildStatus.RUNNING)
-    return any(
-        _take(build, status, BuildStatus.CANCELLED, finished_at=timezone.now()) for status in going
-    )
+    return _take(build, UNDER_WAY, BuildStatus.CANCELLED, {"finished_at": timezone.now()})
 
 
 def retry_build(build: IndexBuild) -> None:
@@ -83,10 +77,9 @@ def retry_build(build: IndexBuild) -> None:
     changes: dict[str, object] = {"attempts": 0, "error": "", "finished_at": None}
     if build.kind == BuildKind.REBUILD and _is_overtaken(build):
         changes["generation"] = new_generation(build.agent, IndexingMethod(build.method))
-    over = (BuildStatus.FAILED, BuildStatus.CANCELLED)
     try:
         with transaction.atomic():
-            taken = any(_take(build, status, BuildStatus.QUEUED, **changes) for status in over)
+            taken = _take(build, GIVEN_UP, BuildStatus.QUEUED, changes)
     except IntegrityError as error:
         if build.kind == BuildKind.REBUILD:
             raise in_progress(build.agent, IndexingMethod(build.method)) from error
@@ -98,9 +91,14 @@ def retry_build(build: IndexBuild) -> None:
         transaction.on_commit(lambda: nudge(build.pk))
 
 
-def _take(build: IndexBuild, before: BuildStatus, after: BuildStatus, **changes: object) -> bool:
-    """Move a build from one state to another; one caller wins."""
-    rows = IndexBuild.objects.filter(pk=build.pk, status=before)
+def _take(
+    build: IndexBuild,
+    before: Collection[BuildStatus],
+    after: BuildStatus,
+    changes: dict[str, object],
+) -> bool:
+    """Move a build from one of these states to another; one caller wins."""
+    rows = IndexBuild.objects.filter(pk=build.pk, status__in=before)
     return bool(rows.update(status=after, lease_owner="", not_before=None, **changes))
 
 

@@ -35,10 +35,7 @@ class BuildCancelledError(KnowledgeError):
 
 @contextmanager
 def heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
-    """Renew the lease from a thread of its own until the block ends; the event is set when the lease is lost.
-
-    A build past its hard limit loses its lease too, also under a pool that enforces no limits.
-    """
+    """Renew the lease until the block ends, or the build's hard limit; the event is set when the lease is lost."""
     stopped, lost = threading.Event(), threading.Event()
     limit = time.monotonic() + settings.JOB_HARD_LIMIT_SECONDS
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.sync import methods_without_index
-from knowledge.models import BuildKind, BuildStatus, IndexBuild, WebSource
+from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
 from knowledge.vectors.generations import new_generation
 
 logger = logging.getLogger(__name__)
@@ -52,10 +52,7 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
         try:
             with transaction.atomic():
                 build = IndexBuild.objects.create(
-                    agent=agent,
-                    kind=BuildKind.SYNC,
-                    document_ids=sorted(wanted),
-                    total=len(wanted),
+                    agent=agent, kind=BuildKind.SYNC, document_ids=sorted(wanted), total=len(wanted)
                 )
         except IntegrityError:
             continue  # another was queued in between: it is joined
@@ -67,7 +64,7 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
 def create_refresh(source: WebSource) -> IndexBuild:
     """The row of a refresh, which is its source's lock: the one that waits or runs, where there is one."""
     rows = IndexBuild.objects.filter(source=source, kind=BuildKind.REFRESH)
-    going = rows.filter(status__in=(BuildStatus.QUEUED, BuildStatus.RUNNING))
+    going = rows.filter(status__in=UNDER_WAY)
     for _attempt in range(_JOIN_ATTEMPTS):
         if (build := going.first()) is not None:
             return build

@@ -48,7 +48,7 @@ def run_build(
 ) -> IndexReport | None:
     """Claim and carry out a build; `None` when another worker has it. Its outcome is kept on the row either way.
 
-    With `may_retry`, a failure for a reason that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
+    With `may_retry`, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     if not IndexBuild.objects.claim(build_id, owner):
@@ -101,45 +101,34 @@ def _look_for_overlaps(build: IndexBuild) -> None:
 def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     if build.kind == BuildKind.REBUILD:
         return _rebuild(build, on_progress)
+    report = IndexReport()
     if build.kind == BuildKind.REFRESH:
-        return _refresh(build, on_progress)
-    documents = list(
-        Document.objects.filter(agent=build.agent, pk__in=build.document_ids).select_related(
-            "category", "agent"
-        )
-    )
+        _refresh(build, report, on_progress)
+    rows = Document.objects.filter(agent=build.agent, pk__in=build.document_ids)
+    documents = list(rows.select_related("category", "agent"))
+    if build.kind == BuildKind.REFRESH:
+        documents = [each for each in documents if each.status != DocumentStatus.INDEXED]
+        if not documents:
+            return report
+    work = index_documents
     if build.kind == BuildKind.SYNC:
-        indexed = [each for each in documents if each.status == DocumentStatus.INDEXED]
-        report = update_documents(agent=build.agent, documents=indexed, on_progress=on_progress)
-    else:
-        report = index_documents(agent=build.agent, documents=documents, on_progress=on_progress)
+        documents = [each for each in documents if each.status == DocumentStatus.INDEXED]
+        work = update_documents
+    work(agent=build.agent, documents=documents, report=report, on_progress=on_progress)
     if not report.may_pass:
         enqueue_missing_indexes(build.agent)
     return report
 
 
-def _refresh(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+def _refresh(build: IndexBuild, report: IndexReport, on_progress: OnProgress) -> None:
     """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
-    report = IndexReport()
     source = WebSource.objects.select_related("agent").filter(builds=build).first()
-    if source is None:
-        return report
-    changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
-    build.document_ids = sorted({*build.document_ids, *(document.pk for document in changed)})
-    IndexBuild.objects.filter(pk=build.pk).update(document_ids=build.document_ids)
-    unfinished = (DocumentStatus.PENDING, DocumentStatus.FAILED)
-    documents = list(
-        Document.objects.filter(pk__in=build.document_ids, status__in=unfinished).select_related(
-            "agent", "category"
+    if source is not None:
+        changed = refresh_pages(
+            source, since=build.created_at, report=report, on_progress=on_progress
         )
-    )
-    if documents:
-        index_documents(
-            agent=build.agent, documents=documents, report=report, on_progress=on_progress
-        )
-        if not report.may_pass:
-            enqueue_missing_indexes(build.agent)
-    return report
+        build.document_ids = sorted({*build.document_ids, *(document.pk for document in changed)})
+        IndexBuild.objects.filter(pk=build.pk).update(document_ids=build.document_ids)
 
 
 def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:

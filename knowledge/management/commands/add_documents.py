@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import Agent
 from knowledge.exceptions import PageRefusedError, UnreadableDocumentError
@@ -14,11 +14,11 @@ from knowledge.indexing.path import index_documents, receive_file
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
+    JsonCommand,
     agent_named,
     errors_to_terminal,
-    print_json,
-    print_report,
     progress_bar,
+    report_lines,
 )
 from knowledge.models import Category, Document, WebSource, page_address
 from knowledge.overlaps import find_overlaps
@@ -28,7 +28,7 @@ from knowledge.parsing.registry import SUPPORTED_SUFFIXES
 LONGEST_NAME = 500
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Load files, folders, pages of the web or sitemaps into an agent and index them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap"
         )
         parser.add_argument("--category", default="", help="of all these documents")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
@@ -59,10 +59,8 @@ class Command(BaseCommand):
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
             if report.embedded:
                 find_overlaps(agent, document_ids={document.pk for document in documents})
-        if options["json"]:
-            print_json(self.stdout, report.as_json())
-        else:
-            print_report(self.stdout, report.as_json())
+        told = report.as_json()
+        self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
 

@@ -5,20 +5,20 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
-from knowledge.management.terminal import errors_to_terminal, print_json, progress_bar
+from knowledge.management.terminal import JsonCommand, errors_to_terminal, progress_bar
 from knowledge.vectors.base import VectorStore, vector_store
 from knowledge.vectors.migrate import migrate_vectors
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Copy every collection and alias from one vector store to another; can be repeated."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--from", dest="source", required=True, help="for example: table")
         parser.add_argument("--to", dest="target", required=True, help="for example: qdrant")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         source, target = _store(options["source"]), _store(options["target"])
@@ -26,13 +26,11 @@ class Command(BaseCommand):
             raise CommandError("--from and --to are the same store: there is nothing to copy.")
         with errors_to_terminal(), progress_bar("point") as on_progress:
             report = migrate_vectors(source=source, target=target, on_progress=on_progress)
-        if options["json"]:
-            print_json(self.stdout, asdict(report))
-            return
-        self.stdout.write(
+        line = (
             f"{len(report.collections)} collections, {report.points} points, "
             f"{len(report.aliases)} aliases copied; {report.removed} points removed from the target."
         )
+        self.tell(options, asdict(report), [line])
 
 
 def _store(alias: str) -> VectorStore:

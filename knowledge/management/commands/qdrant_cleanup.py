@@ -3,20 +3,18 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
-from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from knowledge.models import BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store
-from knowledge.vectors.cleanup import superseded_generations
+from knowledge.vectors.generations import superseded_generations
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Drop old generations of the indexes; the one that --rollback goes back to is kept."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="list them, drop nothing")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
@@ -32,17 +30,16 @@ class Command(BaseCommand):
                 for info in dropped:
                     store.drop(info.name)
         points = sum(info.points for info in dropped)
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {
-                    "dropped": [info.name for info in dropped],
-                    "points": points,
-                    "dry_run": options["dry_run"],
-                },
-            )
-            return
-        for info in dropped:
-            self.stdout.write(f"{info.points:>9}  {info.name}")
         verb = "would be dropped" if options["dry_run"] else "dropped"
-        self.stdout.write(f"{len(dropped)} collections with {points} points {verb}.")
+        self.tell(
+            options,
+            {
+                "dropped": [info.name for info in dropped],
+                "points": points,
+                "dry_run": options["dry_run"],
+            },
+            [
+                *(f"{info.points:>9}  {info.name}" for info in dropped),
+                f"{len(dropped)} collections with {points} points {verb}.",
+            ],
+        )

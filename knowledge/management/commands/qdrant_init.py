@@ -1,25 +1,21 @@
 """`qdrant_init`: make the configured vector store ready, whichever it is."""
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import Agent
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError
-from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from knowledge.vectors.base import VectorStore, vector_store
 from knowledge.vectors.generations import collection_alias, current_generation
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "Check that the vector store answers, and give every agent the collections that it needs."
     )
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
@@ -31,15 +27,13 @@ class Command(BaseCommand):
                 for agent in Agent.objects.order_by("slug")
                 for alias in sorted(agent.methods_in_use())
             ]
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {"store": type(store).__name__, "recipe": recipe.as_json(), "indexes": rows},
-            )
-        else:
-            self.stdout.write(f"{type(store).__name__} answers.")
-            for row in rows:
-                self.stdout.write("{alias}: {state} ({collection})".format(**row))
+        name = type(store).__name__
+        lines = ["{alias}: {state} ({collection})".format(**row) for row in rows]
+        self.tell(
+            options,
+            {"store": name, "recipe": recipe.as_json(), "indexes": rows},
+            [f"{name} answers.", *lines],
+        )
         missing = [row["alias"] for row in rows if row["state"] == "missing"]
         if missing:
             raise CommandError(

@@ -1,22 +1,16 @@
 """`qdrant_stats`: what the configured vector store holds, whichever it is."""
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from knowledge.vectors.base import CollectionInfo, vector_store
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "List the collections of the vector store with their sizes, aliases and embedding models."
     )
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
@@ -25,21 +19,13 @@ class Command(BaseCommand):
             rows = [_row(info, recipe) for info in store.collections()]
             advice = store.advice()
         points = sum(row["points"] for row in rows)
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {
-                    "store": type(store).__name__,
-                    "points": points,
-                    "collections": rows,
-                    "advice": advice,
-                },
-            )
-            return
-        self.stdout.write(f"{type(store).__name__}: {len(rows)} collections, {points} points")
-        for row in rows:
-            self.stdout.write(_line(row))
-        for sentence in advice:
+        name = type(store).__name__
+        self.tell(
+            options,
+            {"store": name, "points": points, "collections": rows, "advice": advice},
+            [f"{name}: {len(rows)} collections, {points} points", *map(_line, rows)],
+        )
+        for sentence in advice if not options["json"] else ():
             self.stderr.write(self.style.WARNING(sentence))
 
 

@@ -1,11 +1,11 @@
 """`rebuild_agent_index AGENT`: a new generation of the index, a preview of it, or the way back."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
 from knowledge.indexing.jobs.decisions import approve_build, discard_build
@@ -15,18 +15,18 @@ from knowledge.indexing.preview import preview_rebuild, questions_from_file, rec
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
+    JsonCommand,
     agent_named,
     errors_to_terminal,
-    print_json,
-    print_report,
     progress_bar,
+    report_lines,
 )
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 
 Report = dict[str, Any]
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Rebuild an agent's index as a new generation; readers move to it when it is complete."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             metavar="FILE.jsonl",
             help="with --dry-run: compare what these questions retrieve (default: the last real ones)",
         )
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
@@ -75,32 +75,32 @@ class Command(BaseCommand):
                         prepare_rollback(agent=agent, method=each)
                 reports = [chosen(agent, each) for each in methods]
         total = _sum(reports)
-        if options["json"]:
-            print_json(self.stdout, total)
-        elif options["dry_run"]:
-            self._show_preview(total)
+        if options["dry_run"]:
+            lines = _preview_lines(total)
         elif chosen in (_rebuild, _stage, _approve):
-            print_report(self.stdout, total)
+            lines = report_lines(total)
         else:
-            self.stdout.write(f"generation: {total['generation']}")
+            lines = iter([f"generation: {total['generation']}"])
+        self.tell(options, total, lines)
 
-    def _show_preview(self, total: Report) -> None:
-        self.stdout.write("added: {added}, removed: {removed}, changed: {changed}".format(**total))
-        changed = [each for each in total["questions"] if each["is_changed"]]
-        if total["questions"]:
-            best = sum(each["has_other_best"] for each in changed)
-            self.stdout.write(
-                f"{len(total['questions'])} questions: {len(changed)} retrieve something else, "
-                f"{best} begin with another passage"
-            )
-        for each in changed:
-            self.stdout.write(f"? {each['question']}")
-            for label, found in (("before", each["before"]), ("after", each["after"])):
-                if found is None:
-                    self.stdout.write(f"  {label}: the index in service cannot be searched")
-                for row in found or ():
-                    text = (row["question"] or row["excerpt"]).replace("\n", " ")[:100]
-                    self.stdout.write(f"  {label}: {row['score']:.3f}  {row['title']}  {text}")
+
+def _preview_lines(total: Report) -> Iterator[str]:
+    yield "added: {added}, removed: {removed}, changed: {changed}".format(**total)
+    changed = [each for each in total["questions"] if each["is_changed"]]
+    if total["questions"]:
+        best = sum(each["has_other_best"] for each in changed)
+        yield (
+            f"{len(total['questions'])} questions: {len(changed)} retrieve something else, "
+            f"{best} begin with another passage"
+        )
+    for each in changed:
+        yield f"? {each['question']}"
+        for label, found in (("before", each["before"]), ("after", each["after"])):
+            if found is None:
+                yield f"  {label}: the index in service cannot be searched"
+            for row in found or ():
+                text = (row["question"] or row["excerpt"]).replace("\n", " ")[:100]
+                yield f"  {label}: {row['score']:.3f}  {row['title']}  {text}"
 
 
 def _rebuild(agent: Agent, method: IndexingMethod) -> Report:

@@ -3,22 +3,22 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from knowledge.indexing.jobs.reconciliation import due_sources
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
+    JsonCommand,
     agent_named,
     errors_to_terminal,
-    print_json,
-    print_report,
     progress_bar,
+    report_lines,
 )
 from knowledge.models import WebSource
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "Read the pages and sitemaps that agents follow again; what has not changed costs nothing."
     )
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent", nargs="?", default="", help="all agents without")
         parser.add_argument("--due", action="store_true", help="only those whose time has come")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         report = IndexReport()
@@ -41,10 +41,7 @@ class Command(BaseCommand):
                 refresh_now(source, report=report, on_progress=on_progress)
             for agent in {source.agent for source in found}:
                 build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
-        if options["json"]:
-            print_json(self.stdout, {**report.as_json(), "sources": len(found)})
-        else:
-            self.stdout.write(f"{len(found)} addresses")
-            print_report(self.stdout, report.as_json())
+        told = {**report.as_json(), "sources": len(found)}
+        self.tell(options, told, [f"{len(found)} addresses", *report_lines(told)])
         if report.failed and not report.pages:
             raise CommandError("No address could be read; the reasons are above.")

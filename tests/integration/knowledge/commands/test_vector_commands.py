@@ -15,7 +15,7 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.exceptions import EmbeddingMismatchError
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
-from knowledge.vectors.base import Json, Point, VectorStore, vector_store
+from knowledge.vectors.base import Json, Point, Query, VectorStore, Wanted, vector_store
 from knowledge.vectors.migrate import migrate_vectors
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
@@ -161,7 +161,7 @@ class MigrationTests(TestCase):
         recipe = embedder().recipe
         asked = np.ones(recipe.dimensions, dtype=np.float32)
         mine, theirs = (
-            store.query(ALIAS, asked, recipe=recipe, limit=20)
+            store.query(ALIAS, Query(asked, recipe), Wanted(limit=20))
             for store in (self.table, self.qdrant)
         )
         assert [hit.id for hit in mine] == [hit.id for hit in theirs]

@@ -17,7 +17,7 @@ from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors import table
-from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Vector
+from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Query, Vector, Wanted
 from knowledge.vectors.table import TableVectorStore
 
 RECIPE = Recipe(model="table", dimensions=2)
@@ -41,7 +41,7 @@ def found(
     store: TableVectorStore, payload_filter: PayloadFilter | None = None, name: str = "c"
 ) -> list[int]:
     hits = store.query(
-        name, vector(1, 0), recipe=RECIPE, limit=1_000, payload_filter=payload_filter
+        name, Query(vector(1, 0), RECIPE), Wanted(limit=1_000, payload_filter=payload_filter)
     )
     return [uuid.UUID(hit.id).int for hit in hits]
 
