@@ -93,6 +93,9 @@ def step(name: str, root: Path) -> None:
         settings.ALLOWED_HOSTS = ["localhost"]
         if name == "prepare":
             return prepare()
+        from knowledge.embeddings.base import Purpose, embedder
+
+        embedder().embed_one("bonjour", purpose=Purpose.QUERY)  # its model is read once
         steps = Steps(root)
         threading.setprofile(steps.note)
         sys.setprofile(steps.note)
