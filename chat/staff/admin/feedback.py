@@ -68,7 +68,6 @@ class FeedbackAdmin(PrivateAdmin):
         "withdrawn_at",
         "reported_at",
     )
-    readonly_fields = ("turn_link", "shown_verdict")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
         verdicts: QuerySet[Feedback] = super().get_queryset(request)

@@ -67,19 +67,6 @@ class TurnAdmin(PrivateAdmin):
     list_select_related = ("conversation__deployment", "feedback")
     search_fields = ("messages__content", "conversation__title")
     ordering = ("-started_at",)
-    readonly_fields = (
-        "conversation_link",
-        "temporary",
-        "way",
-        "state",
-        "shown_score",
-        "shown_best_score",
-        "shown_model",
-        "verdict",
-        "loop",
-        "tokens",
-        "duration",
-    )
     fields = (
         "way",
         "state",
