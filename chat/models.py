@@ -561,16 +561,12 @@ class ServiceToken(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    @staticmethod
-    def hash_of(token: str) -> str:
-        return secret_hash(token)
-
     @classmethod
     def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
         """A new token and its text, which is not kept; for these deployments, or for all where none is given."""
         text = f"rsv_{secrets.token_urlsafe(32)}"
         token = cls.objects.create(
-            name=name, token_hash=cls.hash_of(text), all_deployments=not deployments
+            name=name, token_hash=secret_hash(text), all_deployments=not deployments
         )
         token.deployments.set(deployments)
         return token, text

@@ -59,7 +59,7 @@ class FeedbackAdmin(PrivateAdmin):
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
-        "turn_link",
+        "way",
         "shown_verdict",
         "reason",
         "comment",
@@ -112,7 +112,3 @@ class FeedbackAdmin(PrivateAdmin):
     @admin.display(description=_("déploiement"))
     def deployment(self, given: Feedback) -> str:
         return given.turn.conversation.deployment.name
-
-    @admin.display(description=_("réponse"))
-    def turn_link(self, given: Feedback) -> SafeString | str:
-        return self.way(given)
