@@ -20,16 +20,14 @@ from chat.doors.http.batch_serializers import (
     BatchResponseSerializer,
     BatchSerializer,
     ConflictSerializer,
-    SessionSerializer,
     SessionThreadSerializer,
-    StoredMessageSerializer,
 )
 from chat.doors.http.serializers import ErrorSerializer
 from chat.doors.http.tokens import IsService, ServiceTokenAuthentication
 from chat.exceptions import InvalidMessageError, MessageTooLargeError
 from chat.logs import log_batch
-from chat.models import Conversation, Message, ServiceToken
-from chat.thread.batches import Batch, BatchResult, append_batch
+from chat.models import Message, ServiceToken
+from chat.thread.batches import Batch, append_batch
 from chat.thread.branches import branch_turns, in_turn_order
 
 #: The headers of the seed; what the body says too must be the same.
@@ -79,11 +77,8 @@ class SessionMessagesView(SessionView):
         stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
         newest = stored.order_by("-id")
         messages = in_turn_order(reversed(newest[: config.history_messages]))
-        body = {
-            "session": SessionSerializer(conversation).data,
-            "messages": StoredMessageSerializer(messages, many=True).data,
-        }
-        return _with_etag(Response(body), conversation.version)
+        body = SessionThreadSerializer({"session": conversation, "messages": messages})
+        return _with_etag(Response(body.data), conversation.version)
 
 
 class BatchView(SessionView):
@@ -134,7 +129,17 @@ class BatchView(SessionView):
             applied=result.applied,
         )
         conversation.refresh_from_db()
-        return _with_etag(Response(_batch_body(conversation, result, body)), result.version)
+        answer = {
+            "success": True,
+            "applied": result.applied,
+            "data": {
+                "session": conversation,
+                "messages": result.messages,
+                "operation_id": operation_id,
+                "relance_index": round_index,
+            },
+        }
+        return _with_etag(Response(BatchResponseSerializer(answer).data), result.version)
 
 
 def _token(request: Request) -> ServiceToken:
@@ -147,10 +152,7 @@ def _agreeing(request: Request) -> dict[str, Any]:
     if not isinstance(request.data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
     data = dict(request.data)
-    for header, field in (
-        ("X-Operation-ID", "operation_id"),
-        ("X-Relance-Index", "relance_index"),
-    ):
+    for header, field in (("X-Operation-ID", "operation_id"), ("X-Relance-Index", "relance_index")):
         said = request.headers.get(header)
         if said is None:
             continue
@@ -171,21 +173,6 @@ def _expected_version(request: Request) -> int | None:
         return None
     number = said.strip().removeprefix("W/").strip('"')
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
-
-
-def _batch_body(
-    conversation: Conversation, result: BatchResult, body: BatchSerializer
-) -> dict[str, Any]:
-    return {
-        "success": True,
-        "applied": result.applied,
-        "data": {
-            "session": SessionSerializer(conversation).data,
-            "messages": StoredMessageSerializer(result.messages, many=True).data,
-            "operation_id": str(body.validated_data["operation_id"]),
-            "relance_index": body.validated_data["relance_index"],
-        },
-    }
 
 
 def _with_etag(response: Response, version: int) -> Response:

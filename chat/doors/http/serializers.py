@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -43,14 +44,10 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
 
 
 class NewConversationSerializer(serializers.Serializer[Any]):
-    deployment = serializers.SlugField(required=False, allow_blank=True, default="")
-    temporary = serializers.BooleanField(required=False, default=False)
-    phase = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
-    )
-    project = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
-    )
+    deployment = serializers.SlugField(allow_blank=True, default="")
+    temporary = serializers.BooleanField(default=False)
+    phase = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
+    project = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
 
 
 class ShownVersionSerializer(serializers.Serializer[Any]):
@@ -90,10 +87,8 @@ class GivenFeedbackSerializer(serializers.ModelSerializer[Feedback]):
 
 class VerdictSerializer(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
-    reason = serializers.ChoiceField(
-        choices=FeedbackReason.choices, required=False, allow_blank=True, default=""
-    )
-    comment = serializers.CharField(required=False, allow_blank=True, default="")
+    reason = serializers.ChoiceField(choices=FeedbackReason.choices, allow_blank=True, default="")
+    comment = serializers.CharField(allow_blank=True, default="")
 
     def validate_comment(self, comment: str) -> str:
         limit = settings.FEEDBACK_MAX_CHARACTERS
@@ -104,7 +99,7 @@ class VerdictSerializer(serializers.Serializer[Any]):
 
 
 class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
-    """A link as its owner sees it; the context holds its whole address."""
+    """A link as its owner sees it."""
 
     url = serializers.SerializerMethodField()
 
@@ -113,7 +108,8 @@ class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
         fields = ("token", "url", "title", "created_at", "expires_at")
 
     def get_url(self, shared: SharedThread) -> str:
-        return str(self.context["url"])
+        path = reverse("shared-thread", args=[shared.token])
+        return str(self.context["request"].build_absolute_uri(path))
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from agents.bridges import in_database
 from agents.effective import current_config
@@ -35,10 +35,7 @@ _UNFINISHED = (TurnStatus.FAILED, TurnStatus.INTERRUPTED)
 class IdempotencyConflictError(ChatError):
     code = "idempotency_conflict"
     status = 422
-
-    def __init__(self) -> None:
-        message = _("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
-        super().__init__("idempotency key used for another request", public_message=message)
+    default_message = _("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,4 @@ class InterruptedTurnError(ApplicationError):
     code = "interrupted"
     status = 503
     retryable = True
-
-    def __init__(self) -> None:
-        message = _("La réponse a été interrompue avant la fin. Réessayez.")
-        super().__init__("interrupted", public_message=message)
+    default_message = _("La réponse a été interrompue avant la fin. Réessayez.")

@@ -44,7 +44,7 @@ def chat_page(
 ) -> HttpResponse:
     visitor_of(request.session)
     deployments = list(open_deployments(request.user))
-    deployment = _chosen(deployments, slug)
+    deployment = next((d for d in deployments if slug is None or d.slug == slug), None)
     is_mine = conversation_id is None or _is_mine(request, deployment, conversation_id)
     context = {
         "deployment": deployment,
@@ -130,10 +130,6 @@ def _rendered_source(source: dict[str, Any], passages: Mapping[str, str]) -> dic
 
 def _text_of(source: dict[str, Any]) -> str:
     return str(source.get("text") or "")
-
-
-def _chosen(deployments: list[Deployment], slug: str | None) -> Deployment | None:
-    return next((d for d in deployments if slug is None or d.slug == slug), None)
 
 
 def _is_mine(
