@@ -35,11 +35,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Every part that an answer needs is reachable; 503 names those that are not."""
     parts: dict[str, Callable[[], None]] = {
         "database": _database,
-        "vector_store": _vector_store,
+        "vector_store": lambda: vector_store().ping(),
         "broker": _broker,
     }
     if settings.REDIS_URL:
-        parts["redis"] = _redis
+        parts["redis"] = lambda: cache.get("readyz")
     states = {name: _state(probe) for name, probe in parts.items()}
     ready = all(state == "ok" for state in states.values())
     return JsonResponse(
@@ -86,14 +86,6 @@ def _database() -> None:
         cursor.execute("SELECT 1")
 
 
-def _vector_store() -> None:
-    vector_store().ping()
-
-
 def _broker() -> None:
     with current_app.connection_for_read() as broker:
         broker.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_SECONDS)
-
-
-def _redis() -> None:
-    cache.get("readyz")
