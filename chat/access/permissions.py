@@ -88,11 +88,10 @@ def start_conversation(
     project: str = "",
 ) -> Conversation:
     """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
-    user_id, visitor = reader.user_id, reader.visitor
     fields: dict[str, Any] = {
         "deployment": deployment,
-        "user_id": user_id,
-        "visitor": visitor,
+        "user_id": reader.user_id,
+        "visitor": reader.visitor,
         "channel": reader.channel,
         "is_temporary": is_temporary,
         "phase": phase,
@@ -100,7 +99,7 @@ def start_conversation(
     }
     if client_message_id is None:
         return Conversation.objects.create(**fields)
-    natural_key = f"{visitor or user_id}/{deployment.pk}/{client_message_id}"
+    natural_key = f"{reader.visitor or reader.user_id}/{deployment.pk}/{client_message_id}"
     conversation, _new = Conversation.objects.get_or_create(
         pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key), defaults=fields
     )
