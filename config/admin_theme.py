@@ -1,7 +1,4 @@
-"""The sidebar of the admin, and its stylesheet; the setting `UNFOLD` names both. The pages belong to their apps.
-
-The sidebar lists what a user may see and nothing else; an app that gains a page adds its line to `SECTIONS`.
-"""
+"""The sidebar of the admin, and its stylesheet; the setting `UNFOLD` names both. An app that gains a page adds its line."""
 
 from dataclasses import dataclass
 from typing import Any

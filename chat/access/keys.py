@@ -1,8 +1,4 @@
-"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint.
-
-Each is the text after `Bearer` in an `Authorization` header; a session counts for nothing here, and none of the two
-opens anything else.
-"""
+"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint, and nothing else."""
 
 import uuid
 from datetime import timedelta

@@ -63,8 +63,7 @@ class ApprovalsView(APIView):
     @extend_schema(
         operation_id="turn_approvals_decide",
         request=DecisionSerializer,
-        responses={200: TurnApprovalsSerializer, 403: ErrorSerializer, 404: ErrorSerializer}
-        | {409: ErrorSerializer},
+        responses={200: TurnApprovalsSerializer, **dict.fromkeys((403, 404, 409), ErrorSerializer)},
     )
     def post(self, request: Request, turn_id: uuid.UUID) -> Response:
         """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""

@@ -32,14 +32,13 @@ from chat.thread.branches import branch_turns, in_turn_order
 
 #: The headers of the seed; what the body says too must be the same.
 _BATCH_HEADERS = [
-    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=False),
-    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER, required=False),
-    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER),
+    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER),
     OpenApiParameter(
         "If-Match",
         str,
         OpenApiParameter.HEADER,
-        required=False,
         description="The ETag that the session was read at; without it, the batch is appended to whatever is there.",
     ),
 ]
@@ -66,8 +65,7 @@ class SessionMessagesView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages",
         parameters=[_ETAG],
-        responses={200: SessionThreadSerializer, 401: ErrorSerializer, 403: ErrorSerializer}
-        | {404: ErrorSerializer},
+        responses={200: SessionThreadSerializer, **dict.fromkeys((401, 403, 404), ErrorSerializer)},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
@@ -86,15 +84,8 @@ class BatchView(SessionView):
         operation_id="chat_session_messages_batch",
         parameters=[*_BATCH_HEADERS, _ETAG],
         request=BatchSerializer,
-        responses={
-            200: BatchResponseSerializer,
-            401: ErrorSerializer,
-            403: ErrorSerializer,
-            404: ErrorSerializer,
-            409: ConflictSerializer,
-            413: ErrorSerializer,
-            422: BatchErrorSerializer,
-        },
+        responses={200: BatchResponseSerializer, 409: ConflictSerializer, 422: BatchErrorSerializer}
+        | dict.fromkeys((401, 403, 404, 413), ErrorSerializer),
     )
     def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """Append one round of tools, whole or not at all; the same operation again changes nothing."""

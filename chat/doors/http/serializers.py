@@ -113,7 +113,7 @@ class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
-    """A question or an answer. The context may hold `thread`, the `ShownThread` that the messages are of."""
+    """A question or an answer. The context holds `thread`, the `ShownThread` that the messages are of."""
 
     html = serializers.SerializerMethodField()
     turn = TurnSummarySerializer(read_only=True)
@@ -141,16 +141,16 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     @extend_schema_field(VersionsSerializer(allow_null=True))
     def get_versions(self, message: Message) -> Any:
         """Only a question has versions, and only where there are several."""
-        thread: ShownThread | None = self.context.get("thread")
-        if thread is None or message.role != Role.USER or message.turn_id not in thread.versions:
+        thread: ShownThread = self.context["thread"]
+        if message.role != Role.USER or message.turn_id not in thread.versions:
             return None
         return VersionsSerializer(thread.versions[message.turn_id]).data
 
     @extend_schema_field(ToolLineSerializer(many=True))
     def get_tools(self, message: Message) -> Any:
         """The tools that ran for this question; they stand with it, since a turn may end without an answer."""
-        thread: ShownThread | None = self.context.get("thread")
-        if thread is None or message.role != Role.USER or message.turn_id is None:
+        thread: ShownThread = self.context["thread"]
+        if message.role != Role.USER or message.turn_id is None:
             return []
         return [tool.as_json() for tool in thread.tools.get(message.turn_id, ())]
 

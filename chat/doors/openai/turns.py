@@ -50,11 +50,7 @@ class OpenedRequest:
 
 
 def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str) -> OpenedRequest:
-    """Find or make the conversation of a request.
-
-    Raises `DeploymentNotFoundError`, `DeploymentClosedError`, or `IdempotencyConflictError` where the idempotency
-    key came with other messages before.
-    """
+    """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
     deployment = keyed_deployment(key, asked.model)
     config = current_config(deployment.pk)
     before = asked.before.last(

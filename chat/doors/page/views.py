@@ -1,8 +1,7 @@
 """The chat page: one template for the home page, a deployment and a conversation.
 
-A view says who is here, which deployment is open and in which words the page speaks; everything else the page asks
-of the API and the socket. A deployment or conversation that is absent or not for this person is a 404 that still
-shows a page with a way on. The page runs under a policy without inline script or style: keep it so.
+A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on. The page
+runs under a policy without inline script or style: keep it so.
 """
 
 import uuid

@@ -18,8 +18,6 @@ from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
 
 
 class WithdrawnFilter(admin.SimpleListFilter):
-    """Verdicts that stand, or were taken back."""
-
     title = _("retrait")
     parameter_name = "withdrawn"
 
@@ -34,8 +32,6 @@ class WithdrawnFilter(admin.SimpleListFilter):
 
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
-    """What readers say of answers, each with the trace that explains the answer."""
-
     change_list_template = "admin/chat/feedback/change_list.html"
     list_display = (
         "question",

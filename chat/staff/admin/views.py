@@ -1,7 +1,4 @@
-"""Pages of the admin around conversations: refused answers, an answer made a validated one, questions asked again.
-
-All show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
-"""
+"""Pages of the admin around conversations: refused answers, an answer made a validated one, questions asked again."""
 
 import uuid
 
