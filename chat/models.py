@@ -31,16 +31,6 @@ from agents.models import Deployment
 SCOPE_CHARACTERS = 80
 
 
-class ConversationQuerySet(models.QuerySet["Conversation"]):
-    def owned_by(self, *, user_id: int | None, visitor: uuid.UUID | None) -> Self:
-        """The conversations of a signed-in user, or of an anonymous visitor's browser; never both, never others'."""
-        if user_id is not None:
-            return self.filter(user_id=user_id)
-        if visitor is not None:
-            return self.filter(user=None, visitor=visitor)
-        return self.none()
-
-
 class Channel(models.TextChoices):
     """By which door a conversation came in."""
 
@@ -97,8 +87,6 @@ class Conversation(models.Model):
     is_temporary = models.BooleanField(_("temporaire"), default=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("dernier message"), auto_now=True)
-
-    objects = ConversationQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("conversation")
@@ -577,12 +565,6 @@ class ServiceToken(models.Model):
         )
 
 
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    def usable(self) -> Self:
-        """Neither revoked nor expired."""
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), is_revoked=False)
-
-
 class ApiKey(models.Model):
     """A program's right to ask through `/v1`, as its deployments only. A hash is kept; the key is shown once."""
 
@@ -604,8 +586,6 @@ class ApiKey(models.Model):
     )
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("dernier usage"), null=True, blank=True, editable=False)
-
-    objects = ApiKeyQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("clé d’API")

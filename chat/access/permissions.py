@@ -46,7 +46,10 @@ def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
 
 def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
     """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that widget."""
-    own = Conversation.objects.owned_by(user_id=reader.user_id, visitor=reader.visitor)
+    if reader.user_id is not None:
+        own = Conversation.objects.filter(user=reader.user_id)
+    else:
+        own = Conversation.objects.filter(user=None, visitor=reader.visitor)
     if isinstance(reader, WidgetVisitor):
         return own.filter(deployment=reader.deployment, channel=reader.channel)
     return own.filter(deployment__in=open_deployments(reader.user).values("pk"))

@@ -107,10 +107,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         ),
         "default": _("Rien ne départage les agents : l’agent par défaut répond."),
     },
-    "search": {
-        "found": _("Des passages ont été trouvés."),
-        "nothing": _("Rien n’a été trouvé."),
-    },
+    "search": {"found": _("Des passages ont été trouvés."), "nothing": _("Rien n’a été trouvé.")},
     "learned": {
         "found": _(
             "Des réponses validées sont parmi les passages ; elles passent devant à score égal."

@@ -8,12 +8,7 @@ _TEXT_OR_NULL = {"type": "string", "nullable": True}
 _ERROR = {
     "type": "object",
     "required": ["message", "type", "param", "code"],
-    "properties": {
-        "message": _TEXT,
-        "type": _TEXT,
-        "param": _TEXT_OR_NULL,
-        "code": _TEXT_OR_NULL,
-    },
+    "properties": {"message": _TEXT, "type": _TEXT, "param": _TEXT_OR_NULL, "code": _TEXT_OR_NULL},
 }
 _REFUSAL = {"type": "object", "required": ["error"], "properties": {"error": _ERROR}}
 _REQUEST = {

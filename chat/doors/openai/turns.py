@@ -130,11 +130,9 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
 
 
 async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Ending:
-    def tokens() -> tuple[int, int]:
-        return Turn.objects.values_list("prompt_tokens", "completion_tokens").get(pk=turn_id)
-
-    prompt_tokens, completion_tokens = await in_database(tokens)
-    return Ending(sources, done.answer_source, prompt_tokens, completion_tokens)
+    tokens = Turn.objects.values_list("prompt_tokens", "completion_tokens")
+    read, written = await in_database(tokens.get, pk=turn_id)
+    return Ending(sources, done.answer_source, prompt_tokens=read, completion_tokens=written)
 
 
 class InterruptedTurnError(ApplicationError):

@@ -184,11 +184,8 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
 @_edge
 async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """A visitor's thread, for a frame that was loaded again, and the turn that still runs in it."""
-
-    def thread() -> dict[str, Any]:
-        return shown_thread(FrameCaller(request).named(conversation_id))
-
-    return JsonResponse(await in_database(thread))
+    caller = FrameCaller(request)
+    return JsonResponse(await in_database(lambda: shown_thread(caller.named(conversation_id))))
 
 
 def _strings() -> dict[str, str]:
