@@ -31,16 +31,6 @@ from agents.models import Deployment
 SCOPE_CHARACTERS = 80
 
 
-class ConversationQuerySet(models.QuerySet["Conversation"]):
-    def owned_by(self, *, user_id: int | None, visitor: uuid.UUID | None) -> Self:
-        """The conversations of a signed-in user, or of an anonymous visitor's browser; never both, never others'."""
-        if user_id is not None:
-            return self.filter(user_id=user_id)
-        if visitor is not None:
-            return self.filter(user=None, visitor=visitor)
-        return self.none()
-
-
 class Channel(models.TextChoices):
     """By which door a conversation came in."""
 
@@ -97,8 +87,6 @@ class Conversation(models.Model):
     is_temporary = models.BooleanField(_("temporaire"), default=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("dernier message"), auto_now=True)
-
-    objects = ConversationQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("conversation")
@@ -561,16 +549,12 @@ class ServiceToken(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    @staticmethod
-    def hash_of(token: str) -> str:
-        return secret_hash(token)
-
     @classmethod
     def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
         """A new token and its text, which is not kept; for these deployments, or for all where none is given."""
         text = f"rsv_{secrets.token_urlsafe(32)}"
         token = cls.objects.create(
-            name=name, token_hash=cls.hash_of(text), all_deployments=not deployments
+            name=name, token_hash=secret_hash(text), all_deployments=not deployments
         )
         token.deployments.set(deployments)
         return token, text
@@ -579,12 +563,6 @@ class ServiceToken(models.Model):
         return (
             self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
         )
-
-
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    def usable(self) -> Self:
-        """Neither revoked nor expired."""
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), is_revoked=False)
 
 
 class ApiKey(models.Model):
@@ -608,8 +586,6 @@ class ApiKey(models.Model):
     )
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("dernier usage"), null=True, blank=True, editable=False)
-
-    objects = ApiKeyQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("clé d’API")

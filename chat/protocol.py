@@ -22,7 +22,7 @@ all decided, goes on under its own id. A `meta` begins an answer anew: what came
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
 from django.conf import settings
@@ -49,17 +49,10 @@ class Source:
     url: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "n": self.n,
-            "title": self.title,
-            "document_id": self.document_id,
-            "chunk_id": self.chunk_id,
-            "type": self.type,
-            "question": self.question,
-            "score": round(self.score, 4),
-            "text": self.text,
-            **({"url": self.url} if self.url else {}),
-        }
+        fields = {**asdict(self), "score": round(self.score, 4)}
+        if not self.url:
+            del fields["url"]
+        return fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ def render_answer(markdown: str, *, turn_id: str, source_numbers: Collection[int
         attributes=_ATTRIBUTES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
-        strip_comments=True,
     )
 
 

@@ -126,29 +126,14 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 def _first_steps(request: HttpRequest) -> list[tuple[str | Promise, str, bool]]:
     """What a new site still needs, in order; nothing once all of it is there."""
-    steps: list[tuple[str | Promise, str, str, bool]] = [
-        (
-            _("Créer un agent"),
-            admin_url(Agent, "add"),
-            "agents.add_agent",
-            Agent.objects.exists(),
-        ),
-        (
-            _("Lui donner des documents"),
-            admin_url(Document, "add"),
-            "knowledge.add_document",
-            Document.objects.exists(),
-        ),
-        (
-            _("Le proposer à une adresse (un déploiement)"),
-            admin_url(Deployment, "add"),
-            "agents.add_deployment",
-            Deployment.objects.exists(),
-        ),
-    ]
+    steps: tuple[tuple[str | Promise, type[Model]], ...] = (
+        (_("Créer un agent"), Agent),
+        (_("Lui donner des documents"), Document),
+        (_("Le proposer à une adresse (un déploiement)"), Deployment),
+    )
     shown = [
-        (title, address, done)
-        for title, address, permission, done in steps
-        if request.user.has_perm(permission)
+        (title, admin_url(model, "add"), model._default_manager.exists())
+        for title, model in steps
+        if request.user.has_perm(model._meta.label_lower.replace(".", ".add_"))
     ]
-    return shown if any(not done for _title, _address, done in shown) else []
+    return [] if all(done for _title, _address, done in shown) else shown

@@ -1,7 +1,4 @@
-"""The sidebar of the admin, and its stylesheet; the setting `UNFOLD` names both. The pages belong to their apps.
-
-The sidebar lists what a user may see and nothing else; an app that gains a page adds its line to `SECTIONS`.
-"""
+"""The sidebar of the admin, and its stylesheet; the setting `UNFOLD` names both. An app that gains a page adds its line."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,63 +27,55 @@ class Entry:
         return {"title": self.title, "icon": self.icon, "link": address}
 
 
-SECTIONS: tuple[tuple[str | Promise, tuple[Entry, ...]], ...] = (
-    (
+def _section(title: str | Promise, *entries: Entry) -> tuple[str | Promise, tuple[Entry, ...]]:
+    return title, entries
+
+
+SECTIONS = (
+    _section(
         _("Répondre"),
-        (
-            Entry(_("Agents"), "smart_toy", "agents.agent"),
-            Entry(_("Déploiements"), "storefront", "agents.deployment"),
-            Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
-        ),
+        Entry(_("Agents"), "smart_toy", "agents.agent"),
+        Entry(_("Déploiements"), "storefront", "agents.deployment"),
+        Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
     ),
-    (
+    _section(
         _("Connaissances"),
-        (
-            Entry(_("Documents"), "description", "knowledge.document"),
-            Entry(_("Adresses du web"), "public", "knowledge.websource"),
-            Entry(_("Passages"), "segment", "knowledge.chunk"),
-            Entry(_("Questions proches"), "difference", "knowledge.questionoverlap"),
-            Entry(_("Catégories"), "label", "knowledge.category"),
-            Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
-            Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
-            Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
-        ),
+        Entry(_("Documents"), "description", "knowledge.document"),
+        Entry(_("Adresses du web"), "public", "knowledge.websource"),
+        Entry(_("Passages"), "segment", "knowledge.chunk"),
+        Entry(_("Questions proches"), "difference", "knowledge.questionoverlap"),
+        Entry(_("Catégories"), "label", "knowledge.category"),
+        Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
+        Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
+        Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
     ),
-    (
+    _section(
         _("Réponses validées"),
-        (
-            Entry(_("Mémoire"), "memory", "faqs.cachedresponse"),
-            Entry(_("FAQ"), "verified", "faqs.learnedresponse"),
-            Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
-            Entry(_("Choix entre questions proches"), "alt_route", "faqs.optionchoice"),
-        ),
+        Entry(_("Mémoire"), "memory", "faqs.cachedresponse"),
+        Entry(_("FAQ"), "verified", "faqs.learnedresponse"),
+        Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
+        Entry(_("Choix entre questions proches"), "alt_route", "faqs.optionchoice"),
     ),
-    (
+    _section(
         _("Outils"),
-        (
-            Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
-            Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
-            Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
-            Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
-        ),
+        Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
+        Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
+        Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
+        Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
     ),
-    (
+    _section(
         _("Conversations"),
-        (
-            Entry(_("Conversations"), "forum", "chat.conversation", "chat.view_turn"),
-            Entry(_("Pourquoi cette réponse"), "quiz", "chat.turn"),
-            Entry(_("Avis"), "thumbs_up_down", "chat.feedback", "chat.view_turn"),
-            Entry(_("Liens de partage"), "share", "chat.sharedthread", "chat.view_turn"),
-        ),
+        Entry(_("Conversations"), "forum", "chat.conversation", "chat.view_turn"),
+        Entry(_("Pourquoi cette réponse"), "quiz", "chat.turn"),
+        Entry(_("Avis"), "thumbs_up_down", "chat.feedback", "chat.view_turn"),
+        Entry(_("Liens de partage"), "share", "chat.sharedthread", "chat.view_turn"),
     ),
-    (
+    _section(
         _("Comptes"),
-        (
-            Entry(_("Utilisateurs"), "person", "auth.user"),
-            Entry(_("Groupes"), "group", "auth.group"),
-            Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
-            Entry(_("Jetons de service"), "key", "chat.servicetoken"),
-        ),
+        Entry(_("Utilisateurs"), "person", "auth.user"),
+        Entry(_("Groupes"), "group", "auth.group"),
+        Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
+        Entry(_("Jetons de service"), "key", "chat.servicetoken"),
     ),
 )
 

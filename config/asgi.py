@@ -11,7 +11,7 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
-from chat.doors.routing import websocket_urlpatterns  # noqa: E402
+from chat.doors.urls import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {

@@ -2,21 +2,24 @@
 
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from celery import current_app
 from django.conf import settings
 from django.core.cache import cache
 from django.db import DatabaseError, connection
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
-from config.job_metrics import JobCollector
 from knowledge.exceptions import KnowledgeError
+from knowledge.models import BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store
 
 PROBE_TIMEOUT_SECONDS = 3
@@ -35,11 +38,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Every part that an answer needs is reachable; 503 names those that are not."""
     parts: dict[str, Callable[[], None]] = {
         "database": _database,
-        "vector_store": _vector_store,
+        "vector_store": lambda: vector_store().ping(),
         "broker": _broker,
     }
     if settings.REDIS_URL:
-        parts["redis"] = _redis
+        parts["redis"] = lambda: cache.get("readyz")
     states = {name: _state(probe) for name, probe in parts.items()}
     ready = all(state == "ok" for state in states.values())
     return JsonResponse(
@@ -54,6 +57,23 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not (_bears_token(request) or (request.user.is_authenticated and request.user.is_staff)):
         return HttpResponse(status=403)
     return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+class JobCollector(Collector):
+    """Indexing jobs, counted in the database when somebody asks: the same in every process."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing where the database is away: the other figures are still told."""
+        jobs = GaugeMetricFamily(
+            "repondant_index_jobs", "Indexing jobs, by status.", labels=["status"]
+        )
+        try:
+            found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
+        except DatabaseError:
+            return
+        for status in BuildStatus.values:
+            jobs.add_metric([status], found.get(status, 0))
+        yield jobs
 
 
 def _registry() -> CollectorRegistry:
@@ -86,14 +106,6 @@ def _database() -> None:
         cursor.execute("SELECT 1")
 
 
-def _vector_store() -> None:
-    vector_store().ping()
-
-
 def _broker() -> None:
     with current_app.connection_for_read() as broker:
         broker.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_SECONDS)
-
-
-def _redis() -> None:
-    cache.get("readyz")

@@ -348,7 +348,6 @@ LANGUAGES = [("fr", "Français"), ("en", "English")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 FORMAT_MODULE_PATH = ["config.formats"]
 TIME_ZONE = env.str("TIME_ZONE", default="Europe/Paris")
-USE_TZ = True
 
 # --- Static and uploaded files ---------------------------------------------------------------------------------------
 
@@ -368,11 +367,6 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
 #: Set behind TLS: secure cookies, and the proxy's header is believed.
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
@@ -419,10 +413,10 @@ UNFOLD: dict[str, object] = {
 # --- API -------------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.doors.http.sessions.CarriedSession"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.doors.http.framework.CarriedSession"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.bodies.BoundedJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.framework.BoundedJSONParser"],
     "EXCEPTION_HANDLER": "chat.doors.errors.rest_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }

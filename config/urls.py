@@ -12,9 +12,7 @@ urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),
     path("admin/", admin.site.urls),
     path(
-        "login/",
-        limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")),
-        name="login",
+        "login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"
     ),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("i18n/", include("django.conf.urls.i18n")),

@@ -44,14 +44,10 @@ class RedisBuckets:
 
     def __init__(self, url: str, *, prefix: str = "repondant:{rate}:") -> None:
         client: redis.Redis = redis.Redis.from_url(
-            url,
-            socket_timeout=self.TIMEOUT_SECONDS,
-            socket_connect_timeout=self.TIMEOUT_SECONDS,
+            url, socket_timeout=self.TIMEOUT_SECONDS, socket_connect_timeout=self.TIMEOUT_SECONDS
         )
-        self._take, self._give_back = (
-            client.register_script(_TAKE),
-            client.register_script(_GIVE_BACK),
-        )
+        self._take = client.register_script(_TAKE)
+        self._give_back = client.register_script(_GIVE_BACK)
         self._prefix = prefix
         self._local = LocalBuckets()
         self._away_until = 0.0

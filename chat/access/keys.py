@@ -1,13 +1,9 @@
-"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint.
-
-Each is the text after `Bearer` in an `Authorization` header; a session counts for nothing here, and none of the two
-opens anything else.
-"""
+"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint, and nothing else."""
 
 import uuid
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents.models import Deployment
@@ -27,7 +23,9 @@ KEY_USE_INTERVAL = timedelta(minutes=1)
 
 def api_key_of(authorization: str) -> ApiKey:
     """The key that an `Authorization` header bears. Raises `ApiKeyError`."""
-    key = ApiKey.objects.usable().filter(key_hash=_borne(authorization)).first()
+    not_expired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    usable = ApiKey.objects.filter(not_expired, is_revoked=False)
+    key = usable.filter(key_hash=_borne(authorization)).first()
     if key is None:
         raise ApiKeyError("no key, or one that is unknown, revoked or expired")
     _note_use(key)

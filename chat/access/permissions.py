@@ -46,7 +46,10 @@ def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
 
 def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
     """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that widget."""
-    own = Conversation.objects.owned_by(user_id=reader.user_id, visitor=reader.visitor)
+    if reader.user_id is not None:
+        own = Conversation.objects.filter(user=reader.user_id)
+    else:
+        own = Conversation.objects.filter(user=None, visitor=reader.visitor)
     if isinstance(reader, WidgetVisitor):
         return own.filter(deployment=reader.deployment, channel=reader.channel)
     return own.filter(deployment__in=open_deployments(reader.user).values("pk"))
@@ -88,11 +91,10 @@ def start_conversation(
     project: str = "",
 ) -> Conversation:
     """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
-    user_id, visitor = reader.user_id, reader.visitor
     fields: dict[str, Any] = {
         "deployment": deployment,
-        "user_id": user_id,
-        "visitor": visitor,
+        "user_id": reader.user_id,
+        "visitor": reader.visitor,
         "channel": reader.channel,
         "is_temporary": is_temporary,
         "phase": phase,
@@ -100,7 +102,7 @@ def start_conversation(
     }
     if client_message_id is None:
         return Conversation.objects.create(**fields)
-    natural_key = f"{visitor or user_id}/{deployment.pk}/{client_message_id}"
+    natural_key = f"{reader.visitor or reader.user_id}/{deployment.pk}/{client_message_id}"
     conversation, _new = Conversation.objects.get_or_create(
         pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key), defaults=fields
     )

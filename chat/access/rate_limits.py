@@ -1,9 +1,7 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-A bucket holds as many tokens as its limit allows in a minute and is refilled evenly, so a burst up to the limit is
-never refused and the next try is let through as soon as the next token drops (`chat.access.buckets`). With `REDIS_URL` the buckets are in Redis and hold for all processes;
-without it, or while Redis is away, each process has its own, so that a limit is at worst multiplied by the number
-of processes. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+With `REDIS_URL` the buckets are in Redis and hold for all processes; without it, or while Redis is away, each process has
+its own. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
 """
 
 import hashlib

@@ -33,9 +33,7 @@ def expired_chats() -> QuerySet[Conversation]:
 
 def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
     running = Turn.objects.filter(
-        conversation=OuterRef("pk"),
-        status=TurnStatus.RUNNING,
-        lease_expires_at__gt=timezone.now(),
+        conversation=OuterRef("pk"), status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
     )
     return conversations.filter(~Exists(running))
 

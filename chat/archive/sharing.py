@@ -6,7 +6,6 @@ it goes with its conversation.
 """
 
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
@@ -32,7 +31,10 @@ def share_branch(conversation: Conversation) -> SharedThread:
             "question": exchange.question,
             "answer": exchange.answer,
             "answer_source": exchange.answer_source,
-            "sources": [_shown(source) for source in exchange.sources],
+            "sources": [
+                {key: source[key] for key in _SHOWN_OF_A_SOURCE if key in source}
+                for source in exchange.sources
+            ],
         }
         for exchange in exported_exchanges(conversation)
         if exchange.answer
@@ -44,21 +46,14 @@ def share_branch(conversation: Conversation) -> SharedThread:
         # One at a time for a conversation, so that its links can be counted.
         Conversation.objects.select_for_update().get(pk=conversation.pk)
         if standing_links(conversation).count() >= settings.SHARE_MAX_LINKS:
-            raise SharingRefusedError("too many links", public_message=_too_many())
+            message = SharingRefusedError.too_many % {"limit": settings.SHARE_MAX_LINKS}
+            raise SharingRefusedError("too many links", public_message=message)
         return SharedThread.objects.create(
             conversation=conversation,
             title=conversation.title,
             exchanges=exchanges,
             expires_at=timezone.now() + timedelta(days=days) if days else None,
         )
-
-
-def _shown(source: dict[str, Any]) -> dict[str, Any]:
-    return {key: source[key] for key in _SHOWN_OF_A_SOURCE if key in source}
-
-
-def _too_many() -> str:
-    return SharingRefusedError.too_many % {"limit": settings.SHARE_MAX_LINKS}
 
 
 def standing_links(conversation: Conversation) -> QuerySet[SharedThread]:

@@ -1,9 +1,4 @@
-"""A question comes in and its turn's events go out: what the doors have in common.
-
-Whichever door it came through, a question becomes a turn by `start_turn`, and whoever reads its events does so for as long as
-they have the right to (`HeldRights`). Over HTTP, a door says who calls (`Caller`), and a body becomes a question, a question a
-turn, and a turn a stream of server-sent events.
-"""
+"""A question comes in and its turn's events go out, to whoever has the right to them: what the doors have in common."""
 
 import json
 import time

@@ -56,7 +56,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             self._unfollow()
 
     async def connect(self) -> None:
-        self._address = _address_of(self.scope)
+        peer, *_port = self.scope.get("client") or ("",)
+        self._address = client_address(peer, _header(self.scope, b"x-forwarded-for"))
         self._language = _language_of(self.scope)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
@@ -153,10 +154,6 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         except Exception:  # the edge of a socket: nothing awaits this task
             logger.exception("relay failed round_id=%s", turn_id)
             await self.close(code=1011)
-
-
-def _address_of(scope: dict[str, Any]) -> str:
-    return client_address((scope.get("client") or ("",))[0], _header(scope, b"x-forwarded-for"))
 
 
 def _language_of(scope: dict[str, Any]) -> str:

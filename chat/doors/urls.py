@@ -1,11 +1,12 @@
-"""Routes of every HTTP door: the pages, the API, `/v1` and the widget."""
+"""Routes of every door: the pages, the API, `/v1`, the widget and the WebSockets."""
 
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
-from chat.doors.http import approvals, batches, conversations, exports, feedback, links, turns
+from chat.doors.http import approvals, archive, batches, conversations, feedback, turns
 from chat.doors.openai import views as openai
 from chat.doors.page import views as page
+from chat.doors.socket import ChatConsumer
 from chat.doors.widget import views as widget
 
 router = SimpleRouter()
@@ -13,9 +14,9 @@ router.register("conversations", conversations.ConversationViewSet, basename="co
 
 #: Below `api/conversations/<uuid:conversation_id>/`.
 conversation = [
-    path("export", exports.ExportView.as_view(), name="conversation-export"),
-    path("links", links.LinksView.as_view(), name="conversation-links"),
-    path("links/<slug:token>", links.LinkView.as_view(), name="conversation-link"),
+    path("export", archive.ExportView.as_view(), name="conversation-export"),
+    path("links", archive.LinksView.as_view(), name="conversation-links"),
+    path("links/<slug:token>", archive.LinkView.as_view(), name="conversation-link"),
 ]
 #: Below `api/messages/<int:message_id>/`.
 message = [path("feedback", feedback.FeedbackView.as_view(), name="message-feedback")]
@@ -53,3 +54,4 @@ urlpatterns = [
     path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),
     path("widget/<slug:public_key>/", widget.frame, name="widget-frame"),
 ]
+websocket_urlpatterns = [path("ws/chat/<uuid:conversation_id>/", ChatConsumer.as_asgi())]

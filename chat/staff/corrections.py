@@ -8,7 +8,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.models import Agent
 from chat.exceptions import ChatError
-from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
+from chat.models import AnswerSource, Message, Turn, TurnStatus
+from chat.thread.reading import exchange_of
 from faqs.learning import learn_from_message, without_citations
 from faqs.models import LearnedResponse
 
@@ -39,9 +40,7 @@ class Correction:
         """Raises `NothingToCorrectError`."""
         if turn.conversation.is_temporary:
             raise NothingToCorrectError(public_message=NothingToCorrectError.temporary)
-        exchange = Message.objects.for_conversation(turn.conversation_id).filter(turn=turn)
-        by_role = {message.role: message for message in exchange}
-        asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
+        asked, answered = exchange_of(turn)
         if turn.status != TurnStatus.DONE or answered is None or not answered.content:
             raise NothingToCorrectError
         agent = turn.conversation.deployment.agent

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 
@@ -82,11 +81,8 @@ def _refusals(turn: Turn, question: str) -> Iterator[Refusal]:
                 question=question,
                 step=line["step"],
                 score=line.get("score"),
-                reasons=_reasons(line),
+                # An older trace has its lines as they were written for whoever asked.
+                reasons=tuple(
+                    refusal_lines(line) or filter(None, str(line.get("detail") or "").splitlines())
+                ),
             )
-
-
-def _reasons(line: dict[str, Any]) -> tuple[str, ...]:
-    """In the language of whoever reads; an older trace has its lines as they were written for whoever asked."""
-    written = str(line.get("detail") or "").splitlines()
-    return tuple(refusal_lines(line)) or tuple(filter(None, written))

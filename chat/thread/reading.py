@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import dataclass, field
 
-from chat.models import Conversation, Message, Role
+from chat.models import Conversation, Message, Role, Turn
 from chat.protocol import Tool, ToolStatus
 from chat.thread.branches import Versions, in_turn_order, line_to, load_parents, versions_on
 from chat.thread.rounds import DENIED
@@ -33,6 +33,13 @@ def read_branch(conversation: Conversation) -> ShownThread:
         if message.turn_id is not None:
             tools.setdefault(message.turn_id, []).append(_line(message))
     return ShownThread(messages, tools, versions)
+
+
+def exchange_of(turn: Turn) -> tuple[Message | None, Message | None]:
+    """The question and the answer of a turn, as far as they are there."""
+    stored = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
+    by_role = {message.role: message for message in stored}
+    return by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
 
 
 def _line(message: Message) -> Tool:

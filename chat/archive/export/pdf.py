@@ -67,12 +67,7 @@ class _Page:
             self._pdf.core_fonts_encoding = _CORE_ENCODING
 
     def text(
-        self,
-        text: str,
-        *,
-        look: _Look = "plain",
-        size: float = _TEXT_POINTS,
-        indent: int = 0,
+        self, text: str, *, look: _Look = "plain", size: float = _TEXT_POINTS, indent: int = 0
     ) -> None:
         own_font = bool(settings.EXPORT_FONT)
         family = "Courier" if look == "code" and not own_font else self._family

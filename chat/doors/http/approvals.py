@@ -1,8 +1,7 @@
 """The HTTP door to a person's approval of tools: which calls of a turn wait, and the decision on one.
 
-What a page sends over its socket (`approve`, `deny`), any other client of the API posts here. The same decision again
-changes nothing; another decision on a call that was decided is refused. After the last one the turn goes on, and its
-events are followed where those of every turn are (`/api/rag/turns/{id}/events`).
+What a page sends over its socket (`approve`, `deny`), any other client of the API posts here. Another decision on a call
+that was decided is refused. The events of a turn that goes on are at `/api/rag/turns/{id}/events`, as every turn's.
 """
 
 import uuid
@@ -34,9 +33,11 @@ class DecisionSerializer(StrictSerializer):
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):
-    toolCallId = serializers.CharField()
-    toolName = serializers.CharField()
-    arguments = serializers.CharField(help_text="A JSON object, as text: it is what is approved.")
+    toolCallId = serializers.CharField(source="call.id")
+    toolName = serializers.CharField(source="call.name")
+    arguments = serializers.CharField(
+        source="call.arguments", help_text="A JSON object, as text: it is what is approved."
+    )
     approval = serializers.ChoiceField(choices=Approval.values)
 
 
@@ -62,8 +63,7 @@ class ApprovalsView(APIView):
     @extend_schema(
         operation_id="turn_approvals_decide",
         request=DecisionSerializer,
-        responses={200: TurnApprovalsSerializer, 403: ErrorSerializer, 404: ErrorSerializer}
-        | {409: ErrorSerializer},
+        responses={200: TurnApprovalsSerializer, **dict.fromkeys((403, 404, 409), ErrorSerializer)},
     )
     def post(self, request: Request, turn_id: uuid.UUID) -> Response:
         """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
@@ -87,14 +87,5 @@ class ApprovalsView(APIView):
 
 
 def _body(turn: Turn) -> Response:
-    approvals = [
-        {
-            "toolCallId": asked.call.id,
-            "toolName": asked.call.name,
-            "arguments": asked.call.arguments,
-            "approval": asked.approval,
-        }
-        for asked in approvals_of(turn.pk)
-    ]
-    body = {"turnId": turn.pk, "status": turn.status, "approvals": approvals}
+    body = {"turnId": turn.pk, "status": turn.status, "approvals": approvals_of(turn.pk)}
     return Response(TurnApprovalsSerializer(body).data)

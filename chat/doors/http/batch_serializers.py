@@ -179,9 +179,12 @@ class StoredMessageSerializer(serializers.ModelSerializer[Message]):
         return message.error or None
 
 
-class BatchDataSerializer(serializers.Serializer[Any]):
+class SessionThreadSerializer(serializers.Serializer[Any]):
     session = SessionSerializer()
     messages = StoredMessageSerializer(many=True)
+
+
+class BatchDataSerializer(SessionThreadSerializer):
     operation_id = serializers.UUIDField()
     relance_index = serializers.IntegerField()
 
@@ -190,11 +193,6 @@ class BatchResponseSerializer(serializers.Serializer[Any]):
     success = serializers.BooleanField()
     applied = serializers.BooleanField(help_text="False: this operation had been applied before.")
     data = BatchDataSerializer()  # type: ignore[assignment]  # the seed's name for it
-
-
-class SessionThreadSerializer(serializers.Serializer[Any]):
-    session = SessionSerializer()
-    messages = StoredMessageSerializer(many=True)
 
 
 class BatchErrorSerializer(ErrorSerializer):

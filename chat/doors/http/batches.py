@@ -20,28 +20,25 @@ from chat.doors.http.batch_serializers import (
     BatchResponseSerializer,
     BatchSerializer,
     ConflictSerializer,
-    SessionSerializer,
     SessionThreadSerializer,
-    StoredMessageSerializer,
 )
 from chat.doors.http.serializers import ErrorSerializer
 from chat.doors.http.tokens import IsService, ServiceTokenAuthentication
 from chat.exceptions import InvalidMessageError, MessageTooLargeError
 from chat.logs import log_batch
-from chat.models import Conversation, Message, ServiceToken
-from chat.thread.batches import Batch, BatchResult, append_batch
+from chat.models import Message, ServiceToken
+from chat.thread.batches import Batch, append_batch
 from chat.thread.branches import branch_turns, in_turn_order
 
 #: The headers of the seed; what the body says too must be the same.
 _BATCH_HEADERS = [
-    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER, required=False),
-    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER, required=False),
-    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER, required=False),
+    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER),
+    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER),
     OpenApiParameter(
         "If-Match",
         str,
         OpenApiParameter.HEADER,
-        required=False,
         description="The ETag that the session was read at; without it, the batch is appended to whatever is there.",
     ),
 ]
@@ -68,8 +65,7 @@ class SessionMessagesView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages",
         parameters=[_ETAG],
-        responses={200: SessionThreadSerializer, 401: ErrorSerializer, 403: ErrorSerializer}
-        | {404: ErrorSerializer},
+        responses={200: SessionThreadSerializer, **dict.fromkeys((401, 403, 404), ErrorSerializer)},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
@@ -79,11 +75,8 @@ class SessionMessagesView(SessionView):
         stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
         newest = stored.order_by("-id")
         messages = in_turn_order(reversed(newest[: config.history_messages]))
-        body = {
-            "session": SessionSerializer(conversation).data,
-            "messages": StoredMessageSerializer(messages, many=True).data,
-        }
-        return _with_etag(Response(body), conversation.version)
+        body = SessionThreadSerializer({"session": conversation, "messages": messages})
+        return _with_etag(Response(body.data), conversation.version)
 
 
 class BatchView(SessionView):
@@ -91,15 +84,8 @@ class BatchView(SessionView):
         operation_id="chat_session_messages_batch",
         parameters=[*_BATCH_HEADERS, _ETAG],
         request=BatchSerializer,
-        responses={
-            200: BatchResponseSerializer,
-            401: ErrorSerializer,
-            403: ErrorSerializer,
-            404: ErrorSerializer,
-            409: ConflictSerializer,
-            413: ErrorSerializer,
-            422: BatchErrorSerializer,
-        },
+        responses={200: BatchResponseSerializer, 409: ConflictSerializer, 422: BatchErrorSerializer}
+        | dict.fromkeys((401, 403, 404, 413), ErrorSerializer),
     )
     def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """Append one round of tools, whole or not at all; the same operation again changes nothing."""
@@ -134,7 +120,17 @@ class BatchView(SessionView):
             applied=result.applied,
         )
         conversation.refresh_from_db()
-        return _with_etag(Response(_batch_body(conversation, result, body)), result.version)
+        answer = {
+            "success": True,
+            "applied": result.applied,
+            "data": {
+                "session": conversation,
+                "messages": result.messages,
+                "operation_id": operation_id,
+                "relance_index": round_index,
+            },
+        }
+        return _with_etag(Response(BatchResponseSerializer(answer).data), result.version)
 
 
 def _token(request: Request) -> ServiceToken:
@@ -147,10 +143,7 @@ def _agreeing(request: Request) -> dict[str, Any]:
     if not isinstance(request.data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
     data = dict(request.data)
-    for header, field in (
-        ("X-Operation-ID", "operation_id"),
-        ("X-Relance-Index", "relance_index"),
-    ):
+    for header, field in (("X-Operation-ID", "operation_id"), ("X-Relance-Index", "relance_index")):
         said = request.headers.get(header)
         if said is None:
             continue
@@ -171,21 +164,6 @@ def _expected_version(request: Request) -> int | None:
         return None
     number = said.strip().removeprefix("W/").strip('"')
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
-
-
-def _batch_body(
-    conversation: Conversation, result: BatchResult, body: BatchSerializer
-) -> dict[str, Any]:
-    return {
-        "success": True,
-        "applied": result.applied,
-        "data": {
-            "session": SessionSerializer(conversation).data,
-            "messages": StoredMessageSerializer(result.messages, many=True).data,
-            "operation_id": str(body.validated_data["operation_id"]),
-            "relance_index": body.validated_data["relance_index"],
-        },
-    }
 
 
 def _with_etag(response: Response, version: int) -> Response:

@@ -32,9 +32,7 @@ LIST_LIMIT = 200
 
 
 class ConversationViewSet(
-    mixins.RetrieveModelMixin,
-    mixins.DestroyModelMixin,
-    viewsets.GenericViewSet[Conversation],
+    mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Conversation]
 ):
     """The caller's own conversations."""
 

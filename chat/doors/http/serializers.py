@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -43,14 +44,10 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
 
 
 class NewConversationSerializer(serializers.Serializer[Any]):
-    deployment = serializers.SlugField(required=False, allow_blank=True, default="")
-    temporary = serializers.BooleanField(required=False, default=False)
-    phase = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
-    )
-    project = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=SCOPE_CHARACTERS
-    )
+    deployment = serializers.SlugField(allow_blank=True, default="")
+    temporary = serializers.BooleanField(default=False)
+    phase = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
+    project = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
 
 
 class ShownVersionSerializer(serializers.Serializer[Any]):
@@ -90,10 +87,8 @@ class GivenFeedbackSerializer(serializers.ModelSerializer[Feedback]):
 
 class VerdictSerializer(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
-    reason = serializers.ChoiceField(
-        choices=FeedbackReason.choices, required=False, allow_blank=True, default=""
-    )
-    comment = serializers.CharField(required=False, allow_blank=True, default="")
+    reason = serializers.ChoiceField(choices=FeedbackReason.choices, allow_blank=True, default="")
+    comment = serializers.CharField(allow_blank=True, default="")
 
     def validate_comment(self, comment: str) -> str:
         limit = settings.FEEDBACK_MAX_CHARACTERS
@@ -104,7 +99,7 @@ class VerdictSerializer(serializers.Serializer[Any]):
 
 
 class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
-    """A link as its owner sees it; the context holds its whole address."""
+    """A link as its owner sees it."""
 
     url = serializers.SerializerMethodField()
 
@@ -113,11 +108,12 @@ class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
         fields = ("token", "url", "title", "created_at", "expires_at")
 
     def get_url(self, shared: SharedThread) -> str:
-        return str(self.context["url"])
+        path = reverse("shared-thread", args=[shared.token])
+        return str(self.context["request"].build_absolute_uri(path))
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
-    """A question or an answer. The context may hold `thread`, the `ShownThread` that the messages are of."""
+    """A question or an answer. The context holds `thread`, the `ShownThread` that the messages are of."""
 
     html = serializers.SerializerMethodField()
     turn = TurnSummarySerializer(read_only=True)
@@ -145,16 +141,16 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     @extend_schema_field(VersionsSerializer(allow_null=True))
     def get_versions(self, message: Message) -> Any:
         """Only a question has versions, and only where there are several."""
-        thread: ShownThread | None = self.context.get("thread")
-        if thread is None or message.role != Role.USER or message.turn_id not in thread.versions:
+        thread: ShownThread = self.context["thread"]
+        if message.role != Role.USER or message.turn_id not in thread.versions:
             return None
         return VersionsSerializer(thread.versions[message.turn_id]).data
 
     @extend_schema_field(ToolLineSerializer(many=True))
     def get_tools(self, message: Message) -> Any:
         """The tools that ran for this question; they stand with it, since a turn may end without an answer."""
-        thread: ShownThread | None = self.context.get("thread")
-        if thread is None or message.role != Role.USER or message.turn_id is None:
+        thread: ShownThread = self.context["thread"]
+        if message.role != Role.USER or message.turn_id is None:
             return []
         return [tool.as_json() for tool in thread.tools.get(message.turn_id, ())]
 

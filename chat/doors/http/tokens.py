@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -42,9 +42,5 @@ class ServiceTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-unt
         return {"type": "http", "scheme": "bearer"}
 
 
-class CarriedSessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its metaclass has no types
-    target_class = "chat.doors.http.sessions.CarriedSession"
-    name = "cookieAuth"
-
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        return {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME}
+class CarriedSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]  # its metaclass has no types
+    target_class = "chat.doors.http.framework.CarriedSession"

@@ -3,29 +3,14 @@
 from typing import Any
 
 _OBJECT = {"type": "object", "additionalProperties": True}
+_TEXT = {"type": "string"}
+_TEXT_OR_NULL = {"type": "string", "nullable": True}
 _ERROR = {
-    "description": "OpenAI's error object.",
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {
-                    "error": {
-                        "type": "object",
-                        "required": ["message", "type", "param", "code"],
-                        "properties": {
-                            "message": {"type": "string"},
-                            "type": {"type": "string"},
-                            "param": {"type": "string", "nullable": True},
-                            "code": {"type": "string", "nullable": True},
-                        },
-                    }
-                },
-            }
-        }
-    },
+    "type": "object",
+    "required": ["message", "type", "param", "code"],
+    "properties": {"message": _TEXT, "type": _TEXT, "param": _TEXT_OR_NULL, "code": _TEXT_OR_NULL},
 }
+_REFUSAL = {"type": "object", "required": ["error"], "properties": {"error": _ERROR}}
 _REQUEST = {
     "type": "object",
     "required": ["model", "messages"],
@@ -34,19 +19,16 @@ _REQUEST = {
         "model": {"type": "string", "description": "The slug of a deployment of the key."},
         "messages": {"type": "array", "minItems": 1, "items": _OBJECT},
         "stream": {"type": "boolean", "default": False},
-        "stream_options": {
-            "type": "object",
-            "properties": {"include_usage": {"type": "boolean"}},
-        },
+        "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
     },
 }
 _IDEMPOTENCY_KEY = {
     "in": "header",
     "name": "Idempotency-Key",
-    "schema": {"type": "string"},
+    "schema": _TEXT,
     "description": "The same key and messages get the same answer, and a closed connection does not stop it.",
 }
-_SLUG = {"in": "path", "name": "slug", "required": True, "schema": {"type": "string"}}
+_SLUG = {"in": "path", "name": "slug", "required": True, "schema": _TEXT}
 
 
 def add_v1(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
@@ -56,42 +38,29 @@ def add_v1(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
         "scheme": "bearer",
         "description": "An API key (rsk_…) of staff's making.",
     }
+    refusals = (400, 401, 403, 404, 409, 413, 422, 429, 502, 503, 504)
+    completion = _operation("v1_chat_completions", refusals, _IDEMPOTENCY_KEY)
+    completion["requestBody"] = {"required": True, "content": _json(_REQUEST)}
+    completion["responses"]["200"]["content"]["text/event-stream"] = {"schema": _TEXT}
     result["paths"] |= {
         "/v1/models": {"get": _operation("v1_models", (401,))},
-        "/v1/models/{slug}": {"get": _operation("v1_model", (401, 404), parameters=[_SLUG])},
-        "/v1/chat/completions": {
-            "post": {
-                **_operation(
-                    "v1_chat_completions",
-                    (400, 401, 403, 404, 409, 413, 422, 429, 502, 503, 504),
-                    parameters=[_IDEMPOTENCY_KEY],
-                    streamed=True,
-                ),
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": _REQUEST}},
-                },
-            }
-        },
+        "/v1/models/{slug}": {"get": _operation("v1_model", (401, 404), _SLUG)},
+        "/v1/chat/completions": {"post": completion},
     }
     return result
 
 
-def _operation(
-    name: str,
-    refusals: tuple[int, ...],
-    *,
-    parameters: list[dict[str, Any]] | None = None,
-    streamed: bool = False,
-) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": _OBJECT}}
-    if streamed:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _operation(name: str, refusals: tuple[int, ...], *parameters: dict[str, Any]) -> dict[str, Any]:
+    refused = {"description": "OpenAI's error object.", "content": _json(_REFUSAL)}
     return {
         "operationId": name,
         "tags": ["v1"],
         "security": [{"apiKey": []}],
-        "parameters": parameters or [],
-        "responses": {"200": {"description": "As OpenAI's.", "content": content}}
-        | {str(status): _ERROR for status in refusals},
+        "parameters": list(parameters),
+        "responses": {"200": {"description": "As OpenAI's.", "content": _json(_OBJECT)}}
+        | {str(status): refused for status in refusals},
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 
 from agents.bridges import in_database
 from agents.effective import current_config
@@ -35,10 +35,7 @@ _UNFINISHED = (TurnStatus.FAILED, TurnStatus.INTERRUPTED)
 class IdempotencyConflictError(ChatError):
     code = "idempotency_conflict"
     status = 422
-
-    def __init__(self) -> None:
-        message = _("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
-        super().__init__("idempotency key used for another request", public_message=message)
+    default_message = _("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +50,7 @@ class OpenedRequest:
 
 
 def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str) -> OpenedRequest:
-    """Find or make the conversation of a request.
-
-    Raises `DeploymentNotFoundError`, `DeploymentClosedError`, or `IdempotencyConflictError` where the idempotency
-    key came with other messages before.
-    """
+    """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
     deployment = keyed_deployment(key, asked.model)
     config = current_config(deployment.pk)
     before = asked.before.last(
@@ -137,11 +130,9 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
 
 
 async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Ending:
-    def tokens() -> tuple[int, int]:
-        return Turn.objects.values_list("prompt_tokens", "completion_tokens").get(pk=turn_id)
-
-    prompt_tokens, completion_tokens = await in_database(tokens)
-    return Ending(sources, done.answer_source, prompt_tokens, completion_tokens)
+    tokens = Turn.objects.values_list("prompt_tokens", "completion_tokens")
+    read, written = await in_database(tokens.get, pk=turn_id)
+    return Ending(sources, done.answer_source, prompt_tokens=read, completion_tokens=written)
 
 
 class InterruptedTurnError(ApplicationError):
@@ -150,7 +141,4 @@ class InterruptedTurnError(ApplicationError):
     code = "interrupted"
     status = 503
     retryable = True
-
-    def __init__(self) -> None:
-        message = _("La réponse a été interrompue avant la fin. Réessayez.")
-        super().__init__("interrupted", public_message=message)
+    default_message = _("La réponse a été interrompue avant la fin. Réessayez.")

@@ -132,11 +132,7 @@ class CompletionWriter:
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None, **ending.extension()}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-        return {
-            **self._head("chat.completion"),
-            "choices": [choice],
-            "usage": ending.usage(),
-        }
+        return {**self._head("chat.completion"), "choices": [choice], "usage": ending.usage()}
 
     def opening(self) -> bytes:
         return self._chunk({"role": "assistant", "content": "", "refusal": None})

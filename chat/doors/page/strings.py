@@ -6,20 +6,7 @@ from django.utils.translation import pgettext
 
 def page_strings() -> dict[str, str]:
     return {
-        **_thread(),
-        **_provenance(),
-        **_tools(),
-        **_sources(),
-        **_feedback(),
-        **_conversations(),
-        **_sharing(),
-        **_composer(),
-    }
-
-
-def _thread() -> dict[str, str]:
-    """Questions, answers and what can be done with them."""
-    return {
+        # Questions, answers and what can be done with them.
         "you": _("Vous"),
         "answer": _("Réponse"),
         "searching": _("Recherche dans les documents…"),
@@ -46,12 +33,7 @@ def _thread() -> dict[str, str]:
         "versionShown": _("Version {position} sur {count}"),
         "previousVersion": _("Version précédente"),
         "nextVersion": _("Version suivante"),
-    }
-
-
-def _provenance() -> dict[str, str]:
-    """How an answer was given."""
-    return {
+        # How an answer was given.
         "source.memory_guard": _("Réponse validée en mémoire"),
         "source.direct_qa": _("Réponse validée du document"),
         "source.learned": _("Réponse validée par l’équipe"),
@@ -62,12 +44,7 @@ def _provenance() -> dict[str, str]:
         "source.clarification": _("Précision demandée"),
         "source.guard_rail": _("Hors domaine"),
         "source.round_limit": _("Arrêtée à la limite des outils"),
-    }
-
-
-def _tools() -> dict[str, str]:
-    """The lines of tools."""
-    return {
+        # The lines of tools.
         "tools": _("Outils"),
         "tool.running": _("Outil « {name} » en cours…"),
         "tool.done": _("Outil « {name} » terminé"),
@@ -79,24 +56,14 @@ def _tools() -> dict[str, str]:
         "tool.deny": _("Refuser"),
         "tool.pause": _("Un outil demande votre accord avant de continuer."),
         "tool.seconds": _("{seconds} s"),
-    }
-
-
-def _sources() -> dict[str, str]:
-    """Sources and the passage behind a citation."""
-    return {
+        # Sources and the passage behind a citation.
         "sources": _("Sources"),
         "citation": _("Source {n} : {title}"),
         "untitled": _("Document sans titre"),
         "score": _("Similarité : {score}"),
         "type.qa_pair": _("Question et réponse"),
         "type.source_material": _("Extrait de document"),
-    }
-
-
-def _feedback() -> dict[str, str]:
-    """The reader's verdict on an answer."""
-    return {
+        # The reader's verdict on an answer.
         "thumbUp": _("Réponse utile"),
         "thumbDown": _("Réponse à revoir"),
         "feedbackThanks": _("Merci de votre avis."),
@@ -105,12 +72,7 @@ def _feedback() -> dict[str, str]:
         "feedbackComment": _("Précisez, si vous le souhaitez"),
         "feedbackSend": _("Envoyer"),
         "feedbackFailed": _("Votre avis n’a pas pu être enregistré."),
-    }
-
-
-def _conversations() -> dict[str, str]:
-    """The list of conversations."""
-    return {
+        # The list of conversations.
         "rename": _("Renommer « {title} »"),
         "delete": _("Supprimer « {title} »"),
         "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
@@ -125,12 +87,7 @@ def _conversations() -> dict[str, str]:
         "conversationMissing": _(
             "Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."
         ),
-    }
-
-
-def _sharing() -> dict[str, str]:
-    """Exports, links, temporary chats."""
-    return {
+        # Exports, links, temporary chats.
         "shareNone": _("Aucun lien pour le moment."),
         "shareCopy": _("Copier le lien"),
         "shareRevoke": _("Révoquer"),
@@ -141,12 +98,7 @@ def _sharing() -> dict[str, str]:
             "Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus "
             "tard {hours} h après le dernier message."
         ),
-    }
-
-
-def _composer() -> dict[str, str]:
-    """The question field and the connection."""
-    return {
+        # The question field and the connection.
         "charactersLeft": _("Encore {n} caractères"),
         "charactersOver": _("{n} caractères de trop"),
         "reconnecting": _("Connexion perdue. Nouvel essai en cours ; rien n’est perdu."),

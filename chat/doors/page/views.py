@@ -1,8 +1,7 @@
 """The chat page: one template for the home page, a deployment and a conversation.
 
-A view says who is here, which deployment is open and in which words the page speaks; everything else the page asks
-of the API and the socket. A deployment or conversation that is absent or not for this person is a 404 that still
-shows a page with a way on. The page runs under a policy without inline script or style: keep it so.
+A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on. The page
+runs under a policy without inline script or style: keep it so.
 """
 
 import uuid
@@ -44,7 +43,7 @@ def chat_page(
 ) -> HttpResponse:
     visitor_of(request.session)
     deployments = list(open_deployments(request.user))
-    deployment = _chosen(deployments, slug)
+    deployment = next((d for d in deployments if slug is None or d.slug == slug), None)
     is_mine = conversation_id is None or _is_mine(request, deployment, conversation_id)
     context = {
         "deployment": deployment,
@@ -130,10 +129,6 @@ def _rendered_source(source: dict[str, Any], passages: Mapping[str, str]) -> dic
 
 def _text_of(source: dict[str, Any]) -> str:
     return str(source.get("text") or "")
-
-
-def _chosen(deployments: list[Deployment], slug: str | None) -> Deployment | None:
-    return next((d for d in deployments if slug is None or d.slug == slug), None)
 
 
 def _is_mine(

@@ -8,6 +8,7 @@ very origin; any other is refused.
 """
 
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -118,18 +119,11 @@ def _language(wanted: Any) -> str:
 
 def _check_origin(request: HttpRequest) -> None:
     """Requests of our own frame alone. Without cookies there is nothing to forge."""
-    if not _is_from_here(request):
-        raise WidgetClosedError("a request of another site")
-
-
-def _is_from_here(request: HttpRequest) -> bool:
     origin = request.headers.get("Origin")
-    if origin is None:
-        return True
-    try:
-        return urlsplit(origin).netloc == request.get_host()
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        if origin is None or urlsplit(origin).netloc == request.get_host():
+            return
+    raise WidgetClosedError("a request of another site")
 
 
 class FrameCaller:
@@ -190,11 +184,8 @@ async def stop(request: HttpRequest) -> HttpResponseBase:
 @_edge
 async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """A visitor's thread, for a frame that was loaded again, and the turn that still runs in it."""
-
-    def thread() -> dict[str, Any]:
-        return shown_thread(FrameCaller(request).named(conversation_id))
-
-    return JsonResponse(await in_database(thread))
+    caller = FrameCaller(request)
+    return JsonResponse(await in_database(lambda: shown_thread(caller.named(conversation_id))))
 
 
 def _strings() -> dict[str, str]:

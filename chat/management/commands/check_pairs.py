@@ -1,6 +1,5 @@
 """`check_pairs FILE.jsonl`: would an answer stored for `a` be served to `b`?"""
 
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -39,20 +38,9 @@ class Command(BaseCommand):
             threshold = options["threshold"]
             if threshold is None:
                 threshold = serving_threshold(agent, model=model.recipe.model)
-            checked = list(
-                tqdm(
-                    check_pairs(
-                        pairs,
-                        embedder=model,
-                        threshold=threshold,
-                        verifier=_verifier(options["verifier"], agent),
-                    ),
-                    total=len(pairs),
-                    unit="pair",
-                    file=sys.stderr,
-                    dynamic_ncols=True,
-                )
-            )
+            verifier = _verifier(agent) if options["verifier"] else None
+            found = check_pairs(pairs, embedder=model, threshold=threshold, verifier=verifier)
+            checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
         summary = summarise(checked)
         if options["json"]:
             print_json(
@@ -78,9 +66,7 @@ class Command(BaseCommand):
             )
 
 
-def _verifier(wanted: bool, agent: Agent | None) -> ModelVerifier | None:
-    if not wanted:
-        return None
+def _verifier(agent: Agent | None) -> ModelVerifier:
     verifier = configured_verifier(llm_model=agent_setting(agent, "llm_model") if agent else "")
     if verifier is None:
         raise CommandError(

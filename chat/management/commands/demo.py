@@ -149,8 +149,8 @@ def credentials() -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(password)
         user_model.objects.create_superuser(username=ADMIN, password=password)
-        return f"Admin user: {ADMIN}   password: {password}"
-    password = kept.read_text() if kept.exists() else ""
-    if password and user.check_password(password):
-        return f"Admin user: {ADMIN}   password: {password}"
-    return f"Admin user: {ADMIN}, with the password you chose (change it: manage.py changepassword {ADMIN})"
+    else:
+        password = kept.read_text() if kept.exists() else ""
+        if not password or not user.check_password(password):
+            return f"Admin user: {ADMIN}, with the password you chose (change it: manage.py changepassword {ADMIN})"
+    return f"Admin user: {ADMIN}   password: {password}"

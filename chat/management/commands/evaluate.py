@@ -1,6 +1,5 @@
 """`evaluate DEPLOYMENT FILE.jsonl`: questions through the whole path, without writing."""
 
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no file {options['file']}.")
         with errors_to_terminal():
             questions = list(read_questions(options["file"]))
-            rows = list(
-                tqdm(
-                    evaluate(deployment, questions),
-                    total=len(questions),
-                    unit="question",
-                    file=sys.stderr,
-                    dynamic_ncols=True,
-                )
-            )
+            asked = evaluate(deployment, questions)
+            rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
         summary = summarise(rows)
         if options["json"]:
             print_json(self.stdout, {"rows": rows, "summary": summary})

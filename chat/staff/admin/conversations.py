@@ -40,7 +40,6 @@ class ConversationAdmin(PrivateAdmin):
     list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title", "phase", "project")
     ordering = ("-updated_at",)
-    readonly_fields = ("deployment_link", "asker", "channel", "temporary")
     fieldsets = (
         (
             None,
@@ -131,7 +130,6 @@ class SharedThreadAdmin(PrivateAdmin):
     list_select_related = ("conversation__deployment",)
     search_fields = ("title",)
     fields = ("title", "conversation_link", "created_at", "expires_at")
-    readonly_fields = ("conversation_link",)
     actions = ("revoke",)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:

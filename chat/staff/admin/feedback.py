@@ -18,8 +18,6 @@ from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
 
 
 class WithdrawnFilter(admin.SimpleListFilter):
-    """Verdicts that stand, or were taken back."""
-
     title = _("retrait")
     parameter_name = "withdrawn"
 
@@ -34,8 +32,6 @@ class WithdrawnFilter(admin.SimpleListFilter):
 
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
-    """What readers say of answers, each with the trace that explains the answer."""
-
     change_list_template = "admin/chat/feedback/change_list.html"
     list_display = (
         "question",
@@ -59,7 +55,7 @@ class FeedbackAdmin(PrivateAdmin):
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
-        "turn_link",
+        "way",
         "shown_verdict",
         "reason",
         "comment",
@@ -68,7 +64,6 @@ class FeedbackAdmin(PrivateAdmin):
         "withdrawn_at",
         "reported_at",
     )
-    readonly_fields = ("turn_link", "shown_verdict")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
         verdicts: QuerySet[Feedback] = super().get_queryset(request)
@@ -113,7 +108,3 @@ class FeedbackAdmin(PrivateAdmin):
     @admin.display(description=_("déploiement"))
     def deployment(self, given: Feedback) -> str:
         return given.turn.conversation.deployment.name
-
-    @admin.display(description=_("réponse"))
-    def turn_link(self, given: Feedback) -> SafeString | str:
-        return self.way(given)

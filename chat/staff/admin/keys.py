@@ -52,14 +52,10 @@ class ApiKeyAdmin(StaffAdmin):
         keys: QuerySet[ApiKey] = super().get_queryset(request)
         return keys.prefetch_related("deployments")
 
-    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
-            form.drawn_secret = obj.draw_secret()
+            obj.drawn_secret = obj.draw_secret()
         super().save_model(request, obj, form, change)
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        super().save_related(request, form, formsets, change)
-        form.instance.drawn_secret = getattr(form, "drawn_secret", "")
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

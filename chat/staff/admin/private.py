@@ -1,8 +1,4 @@
-"""What several pages of conversations show: the text of a question, how it was answered, what readers said of it.
-
-What people wrote is private: every page asks for the permission `chat.view_turn`. Messages have no list of their own; they
-are read inside their conversation.
-"""
+"""What several pages of conversations show: the text of a question, how it was answered, what readers said of it."""
 
 from typing import Any
 

@@ -26,6 +26,7 @@ from chat.staff.admin.private import (
     verdict_badge,
 )
 from chat.staff.explanation import efficiency_grade, explain_trace
+from chat.thread.reading import exchange_of
 from knowledge.models import Chunk, Document
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -67,19 +68,6 @@ class TurnAdmin(PrivateAdmin):
     list_select_related = ("conversation__deployment", "feedback")
     search_fields = ("messages__content", "conversation__title")
     ordering = ("-started_at",)
-    readonly_fields = (
-        "conversation_link",
-        "temporary",
-        "way",
-        "state",
-        "shown_score",
-        "shown_best_score",
-        "shown_model",
-        "verdict",
-        "loop",
-        "tokens",
-        "duration",
-    )
     fields = (
         "way",
         "state",
@@ -101,16 +89,8 @@ class TurnAdmin(PrivateAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path(
-                "<uuid:turn_id>/learn/",
-                wrap(views.learn_from_turn),
-                name="chat_turn_learn",
-            ),
-            path(
-                "replay/<int:group_id>/",
-                wrap(views.replay_group),
-                name="chat_turn_replay_group",
-            ),
+            path("<uuid:turn_id>/learn/", wrap(views.learn_from_turn), name="chat_turn_learn"),
+            path("replay/<int:group_id>/", wrap(views.replay_group), name="chat_turn_replay_group"),
             path("refusals/", wrap(views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
@@ -239,9 +219,7 @@ def _score_text(score: float | None) -> str:
 
 def _exchange(turn: Turn) -> dict[str, Any]:
     """The question, the answer and its sources; the text of each source is what was given at the time."""
-    messages = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
-    by_role = {message.role: message for message in messages}
-    asked, answered = by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
+    asked, answered = exchange_of(turn)
     return {
         "question": asked.content if asked else "",
         "answer": prose_of(answered) if answered else "",

@@ -1,22 +1,15 @@
-"""Pages of the admin around conversations: refused answers, an answer made a validated one, questions asked again.
-
-All show what people wrote and so ask for `chat.view_turn` beside the right on what they change.
-"""
+"""Pages of the admin around conversations: refused answers, an answer made a validated one, questions asked again."""
 
 import uuid
-from typing import Any
 
 from django.conf import settings
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from agents.admin_base import admin_url
+from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from chat.models import Turn
 from chat.staff.admin.forms import RefusalsForm, ReplayForm, ValidateAnswerForm
@@ -30,11 +23,11 @@ from faqs.unanswered import group_texts, mark_answered
 @require_http_methods(["GET"])
 def refusals(request: HttpRequest) -> HttpResponse:
     """The stored answers that came near and were not given, each with its reason."""
-    _require(request, "chat.view_turn")
+    require(request, "chat.view_turn")
     form = RefusalsForm(request.GET or None)
     wanted = form.cleaned_data if form.is_valid() else {}
     found = recent_refusals(text=wanted.get("text", ""), step=wanted.get("step", ""))
-    return _page(
+    return admin_page(
         request,
         "admin/chat/turn/refusals.html",
         model=Turn,
@@ -48,7 +41,7 @@ def refusals(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     """Show the exchange, let staff correct the answer, and keep it as a validated answer of the agent."""
-    _require(request, "chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
+    require(request, "chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
     turn = get_object_or_404(
         Turn.objects.select_related("conversation__deployment__agent"), pk=turn_id
     )
@@ -78,7 +71,7 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
                 request, _("La réponse est validée ; elle sera servie une fois indexée.")
             )
             return HttpResponseRedirect(_answer_or_turn_url(request, response, turn))
-    return _page(
+    return admin_page(
         request,
         "admin/chat/turn/learn.html",
         model=Turn,
@@ -93,7 +86,7 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Ask the questions of a group again, on POST, and show which are answered now."""
-    _require(request, "chat.view_turn", "faqs.view_questiongroup")
+    require(request, "chat.view_turn", "faqs.view_questiongroup")
     group = get_object_or_404(
         QuestionGroup.objects.select_related("agent", "response"), pk=group_id
     )
@@ -106,7 +99,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
             "faqs.change_questiongroup"
         ):
             mark_answered(group)
-    return _page(
+    return admin_page(
         request,
         "admin/chat/turn/replay.html",
         model=QuestionGroup,
@@ -124,18 +117,3 @@ def _answer_or_turn_url(request: HttpRequest, response: LearnedResponse, turn: T
     if request.user.has_perm("faqs.view_learnedresponse"):
         return admin_url(LearnedResponse, "change", response.pk)
     return admin_url(Turn, "change", turn.pk)
-
-
-def _require(request: HttpRequest, *permissions: str) -> None:
-    if not request.user.has_perms(permissions):
-        raise PermissionDenied
-
-
-def _page(
-    request: HttpRequest, template: str, *, model: type[Model], **context: Any
-) -> TemplateResponse:
-    return TemplateResponse(
-        request,
-        template,
-        {**admin.site.each_context(request), "opts": model._meta, **context},
-    )

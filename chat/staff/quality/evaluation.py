@@ -61,7 +61,7 @@ def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:
         failures = list(_unmet(row, expected))
         yield {
             **row,
-            "expected": _expectations(expected),
+            "expected": {key: expected[key] for key in EXPECTATIONS if key in expected},
             "unmet": failures,
             "passed": not failures,
         }
@@ -80,10 +80,6 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
 
 
 EXPECTATIONS = ("answer_source", "contains", "document", "expected_question")
-
-
-def _expectations(row: Row) -> Row:
-    return {key: row[key] for key in EXPECTATIONS if key in row}
 
 
 def _unmet(row: Row, expected: Row) -> Iterator[str]:

@@ -2,12 +2,8 @@
 
 import { config, say } from "./dom.js";
 
-export class ApiError extends Error {
-  constructor(status, code, message) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
+class ApiError extends Error {
+  constructor(status, message) { super(message); this.status = status; }
 }
 
 function csrfToken() {
@@ -24,13 +20,13 @@ async function request(method, path, body) {
   try {
     response = await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: "same-origin" });
   } catch {
-    throw new ApiError(0, "offline", say("offline"));
+    throw new ApiError(0, say("offline"));
   }
   if (response.status === 204) return null;
   const data = await response.json().catch(() => null);
   if (response.ok && data !== null) return data;
   const fallback = response.status === 403 ? say("expired") : say("requestFailed");
-  throw new ApiError(response.status, data?.code ?? "http", data?.message ?? fallback);
+  throw new ApiError(response.status, data?.message ?? fallback);
 }
 
 const list = config.urls.conversations;

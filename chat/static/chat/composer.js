@@ -1,6 +1,6 @@
 // The question field. Owns its draft: what is typed is kept per conversation until it was sent and acknowledged.
 
-import { byId, config, say } from "./dom.js";
+import { byId, config, fit, isSending, recall, remember, say } from "./dom.js";
 
 const NEAR_LIMIT = 0.9;
 const DRAFT = "repondant.draft.";
@@ -18,14 +18,8 @@ export class Composer {
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.stopButton.addEventListener("click", () => handlers.stop());
     this.field.addEventListener("input", () => { this.saveDraft(); this.refresh(); });
-    this.field.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("resize", () => this.resize());
-  }
-
-  key(event) {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    this.submit();
+    this.field.addEventListener("keydown", (event) => { if (isSending(event)) { event.preventDefault(); this.submit(); } });
+    window.addEventListener("resize", () => fit(this.field));
   }
 
   submit() {
@@ -41,7 +35,7 @@ export class Composer {
   /** Change conversation: its own draft comes back. */
   open(conversationId) {
     this.draftKey = conversationId ?? "new";
-    this.field.value = read(DRAFT + this.draftKey);
+    this.field.value = recall(DRAFT + this.draftKey);
     this.refresh();
   }
 
@@ -87,28 +81,10 @@ export class Composer {
     this.counter.classList.toggle("over", left < 0);
     this.field.setAttribute("aria-invalid", String(left < 0));
     this.sendButton.disabled = !this.isSendable(this.field.value.trim());
-    this.resize();
-  }
-
-  resize() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${this.field.scrollHeight}px`;
+    fit(this.field);
   }
 
   saveDraft() {
-    write(DRAFT + this.draftKey, this.field.value);
-  }
-}
-
-function read(key) {
-  try { return sessionStorage.getItem(key) ?? ""; } catch { return ""; }
-}
-
-function write(key, text) {
-  try {
-    if (text) sessionStorage.setItem(key, text);
-    else sessionStorage.removeItem(key);
-  } catch {
-    // Storage is closed or full: the field itself still holds the text.
+    remember(DRAFT + this.draftKey, this.field.value);
   }
 }

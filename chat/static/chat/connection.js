@@ -26,25 +26,20 @@ export class Connection {
 
   /** `replaces`: the turn that this one is another version of, where it is. */
   ask(message, clientMessageId, replaces = null) {
-    this.turn = { message, clientMessageId, replaces, id: null, lastEventId: 0, stopping: false };
+    this.turn = { message, clientMessageId, replaces, id: null, lastEventId: 0 };
     this.open();
   }
 
-  resume(turnId) {
-    this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false };
-    this.open();
-  }
-
-  /** Run a turn again that failed or was interrupted; what runs or is answered already is followed. */
-  again(turnId) {
-    this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false, isAgain: true };
+  /** Follow a turn. With `isAgain`, one that failed or was interrupted is run again first. */
+  resume(turnId, { isAgain = false } = {}) {
+    this.turn = { message: "", id: turnId, lastEventId: 0, isAgain };
     this.open();
   }
 
   /** Send what the reader decided of a tool. After the last decision (`isLast`) the turn goes on, told from its start. */
   decide(turnId, toolCallId, isApproved, isLast) {
     this.decisions.push({ type: isApproved ? "approve" : "deny", turnId, toolCallId });
-    if (isLast) this.turn = { message: "", clientMessageId: null, id: turnId, lastEventId: 0, stopping: false };
+    if (isLast) this.turn = { message: "", id: turnId, lastEventId: 0 };
     if (this.socket?.readyState !== WebSocket.OPEN) { this.open(); return; }
     this.sendDecisions();
     if (isLast) this.watch();

@@ -52,6 +52,26 @@ export function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** What this tab keeps until it is closed; nothing where storage is closed to the page. An empty text is forgotten. */
+export function recall(key) {
+  try { return sessionStorage.getItem(key) ?? ""; } catch { return ""; }
+}
+
+export function remember(key, text) {
+  try {
+    if (text) sessionStorage.setItem(key, text); else sessionStorage.removeItem(key);
+  } catch { /* Closed or full: it lasts until the page is left. */ }
+}
+
+/** Let a field be as high as its text. */
+export function fit(field) {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight}px`;
+}
+
+/** Whether a key pressed in a field of several lines sends it. */
+export const isSending = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
+
 /** Put text on the clipboard; falls back to a selection where the clipboard is closed to the page. */
 export async function copyText(text) {
   try {

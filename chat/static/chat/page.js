@@ -7,7 +7,7 @@ import { closeSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
-import { announce, byId, config, el, newId, say } from "./dom.js";
+import { announce, byId, config, el, newId, recall, remember, say } from "./dom.js";
 import { closePassage } from "./passage.js";
 import { setMenu } from "./sharing.js";
 import { Thread } from "./thread.js";
@@ -126,7 +126,7 @@ async function ask(question, { fromField = false, replaced = null } = {}) {
   composer.setRunning(true);
   if (!conversationId && !await startConversation(question, fromField)) return;
   const pending = { message: question, clientMessageId: newId(), replaces: replaced?.turnId ?? null };
-  keepPending(pending);
+  remember(PENDING + conversationId, JSON.stringify(pending));
   if (fromField) composer.clear();
   connection.ask(pending.message, pending.clientMessageId, pending.replaces);
 }
@@ -139,7 +139,7 @@ function retry(unfinished) {
   exchange = unfinished;
   thread.follows = true;
   composer.setRunning(true);
-  connection.again(unfinished.turnId);
+  connection.resume(unfinished.turnId, { isAgain: true });
 }
 
 /** Show the branch of another version of a question, where the reader is looking. */
@@ -202,18 +202,13 @@ function takeBack(question) {
   if (wasVersion) loadMessages(conversationId, opening);
 }
 
-function keepPending(pending) {
-  try { sessionStorage.setItem(PENDING + conversationId, JSON.stringify(pending)); } catch { /* It lasts until the page is left. */ }
-}
-
 function dropPending() {
-  try { sessionStorage.removeItem(PENDING + conversationId); } catch { /* Nothing was kept. */ }
+  remember(PENDING + conversationId, "");
 }
 
 /** A question that a reload overtook is sent again; the server knows its id if it had arrived. */
 function sendPending() {
-  let pending = null;
-  try { pending = JSON.parse(sessionStorage.getItem(PENDING + conversationId)); } catch { return; }
+  const pending = JSON.parse(recall(PENDING + conversationId) || "null");
   if (!pending || composer.running) return;
   composer.setRunning(true);
   const replaced = pending.replaces && thread.ofTurn(pending.replaces);

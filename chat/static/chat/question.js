@@ -1,7 +1,7 @@
 // The question of an exchange: its text, the switch between its versions, and editing it in place.
 // A version that is sent replaces this one on screen; the server keeps both.
 
-import { announce, el, icon, say } from "./dom.js";
+import { announce, el, fit, icon, isSending, say } from "./dom.js";
 
 export class Question {
   /** `handlers`: isRunning(), edit(text), show(turnId). */
@@ -44,11 +44,10 @@ export class Question {
     if (this.form) { this.form.querySelector("textarea").focus(); return; }
     const field = el("textarea", { class: "edit-field", rows: 1, "aria-label": say("editLabel") });
     field.value = this.text;
-    const fit = () => { field.style.height = "auto"; field.style.height = `${field.scrollHeight}px`; };
-    field.addEventListener("input", fit);
+    field.addEventListener("input", () => fit(field));
     field.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { event.stopPropagation(); this.close(); }
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.submit(field.value.trim()); }
+      if (isSending(event)) { event.preventDefault(); this.submit(field.value.trim()); }
     });
     this.form = el("form", { class: "edit", onsubmit: (event) => { event.preventDefault(); this.submit(field.value.trim()); } },
       field,
@@ -57,7 +56,7 @@ export class Question {
         el("button", { type: "submit", class: "button button-primary" }, say("editSend"))));
     this.row.hidden = true;
     this.row.after(this.form);
-    fit();
+    fit(field);
     field.focus();
     field.setSelectionRange(field.value.length, field.value.length);
   }

@@ -214,8 +214,9 @@ export class Exchange {
   copyButton() {
     const button = action("copy", say("copy"), async () => {
       const copied = await copyText(this.text);
-      button.replaceChildren(icon(copied ? "check" : "alert"), say(copied ? "copied" : "copyFailed"));
-      announce(say(copied ? "copied" : "copyFailed"));
+      const outcome = say(copied ? "copied" : "copyFailed");
+      button.replaceChildren(icon(copied ? "check" : "alert"), outcome);
+      announce(outcome);
       setTimeout(() => button.replaceChildren(icon("copy"), say("copy")), 2000);
     });
     return button;
@@ -277,15 +278,13 @@ export class Thread {
       for (const tool of message.tools) exchange.setTool(tool);
       exchange.status = message.turn.status;
     }
-    for (const exchange of this.exchanges) this.closeUnanswered(exchange, runningTurnId);
+    for (const exchange of this.exchanges) {
+      if (exchange.turnId === runningTurnId) exchange.begin();
+      else if (!exchange.isOver) exchange.showUnanswered(say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
+    }
     this.showWelcome(!this.exchanges.length);
     this.follows = true;
     this.toBottom();
-  }
-
-  closeUnanswered(exchange, runningTurnId) {
-    if (exchange.turnId === runningTurnId) exchange.begin();
-    else if (!exchange.isOver) exchange.showUnanswered(say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
   }
 
   add(question, turnId = null) {

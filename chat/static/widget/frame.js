@@ -1,7 +1,7 @@
 // The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
 // storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
-import { byId, config, el, newId, say, sourceTitle } from "../chat/dom.js";
+import { byId, config, el, isSending, newId, say, sourceTitle } from "../chat/dom.js";
 import { StreamedMarkdown } from "../chat/markdown.js";
 
 const NO_CITATIONS = { turn: "source", numbers: new Set() };
@@ -170,9 +170,7 @@ function refused(turn, error) {
   if (turn.id) { turn.exchange.note(error.message, true); return; }
   turn.exchange.takeBack();
   field.value = field.value || turn.message;
-  if (error.code === "visitor_token" || error.code === "widget_closed" || error.code === "conversation_not_found") {
-    forget();
-  }
+  if (["visitor_token", "widget_closed", "conversation_not_found"].includes(error.code)) forget();
   byId("status").textContent = error.message;
 }
 
@@ -205,7 +203,7 @@ byId("form").addEventListener("submit", (event) => {
   else ask(field.value);
 });
 field.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!running) ask(field.value); }
+  if (isSending(event)) { event.preventDefault(); if (!running) ask(field.value); }
 });
 for (const button of document.querySelectorAll(".suggestion")) button.addEventListener("click", () => ask(button.textContent));
 byId("close").addEventListener("click", close);

@@ -4,8 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chat.citations import CitationFilter, clean_citations, escape_citations
+from chat.citations import CitationFilter, escape_citations
 from chat.rendering import render_answer
+
+
+def clean_citations(text: str, given: set[int]) -> str:
+    citations = CitationFilter(given)
+    return citations.feed(text) + citations.flush()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agents.models import Deployment
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
-from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken
+from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
 from chat.thread.batches import Batch, BatchResult, append_batch, load_thread
 from chat.thread.blocks import ThreadMessage
 from tests.factories import (
@@ -383,7 +383,7 @@ class TokenCommandTests(TestCase):
         )
         text = out.getvalue().strip()
         token = ServiceToken.objects.get()
-        assert token.token_hash == ServiceToken.hash_of(text)
+        assert token.token_hash == secret_hash(text)
         assert text not in (token.token_hash, token.name)
         assert list(token.deployments.all()) == [deployment]
         with pytest.raises(CommandError, match="exists already"):

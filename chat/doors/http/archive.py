@@ -1,4 +1,4 @@
-"""The caller's own conversations as files."""
+"""What the caller keeps and shows of a conversation of their own: files, and links (`chat.doors.page.views` shows them)."""
 
 import uuid
 from collections.abc import Callable
@@ -9,15 +9,18 @@ from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chat.access.permissions import owned_conversation
 from chat.access.visitors import Reader
 from chat.archive.export.documents import as_json, as_markdown, file_name
-from chat.doors.http.serializers import ErrorSerializer
+from chat.archive.sharing import revoke_link, share_branch, standing_links
+from chat.doors.http.serializers import ErrorSerializer, SharedLinkSerializer
 from chat.exceptions import InvalidMessageError
 from chat.models import Conversation
 
@@ -70,3 +73,39 @@ class ExportView(APIView):
         response["Content-Disposition"] = f"attachment; filename*=UTF-8''{shown}"
         patch_cache_control(response, private=True, no_store=True)
         return response
+
+
+class LinksView(APIView):
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="conversation_links", responses={200: SharedLinkSerializer(many=True)}
+    )
+    def get(self, request: Request, conversation_id: uuid.UUID) -> Response:
+        """The links of a conversation that still open, the newest first."""
+        conversation = owned_conversation(Reader.of(request), conversation_id)
+        links = SharedLinkSerializer(
+            standing_links(conversation), many=True, context={"request": request}
+        )
+        return Response({"results": links.data})
+
+    @extend_schema(
+        operation_id="conversation_share",
+        request=None,
+        responses={201: SharedLinkSerializer, 404: ErrorSerializer, 409: ErrorSerializer},
+    )
+    def post(self, request: Request, conversation_id: uuid.UUID) -> Response:
+        """A link to the current branch as it is now."""
+        conversation = owned_conversation(Reader.of(request), conversation_id)
+        link = SharedLinkSerializer(share_branch(conversation), context={"request": request})
+        return Response(link.data, status=status.HTTP_201_CREATED)
+
+
+class LinkView(APIView):
+    permission_classes = [AllowAny]
+
+    @extend_schema(operation_id="conversation_unshare", responses={204: None, 404: ErrorSerializer})
+    def delete(self, request: Request, conversation_id: uuid.UUID, token: str) -> Response:
+        """Revoke a link: it opens for nobody from now on."""
+        revoke_link(owned_conversation(Reader.of(request), conversation_id), token)
+        return Response(status=status.HTTP_204_NO_CONTENT)
