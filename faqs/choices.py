@@ -25,10 +25,10 @@ from agents.models import Agent
 from faqs.duplicates import find_similar
 from faqs.exceptions import AnswerRejectedError
 from faqs.indexing import sync_learned
-from faqs.learning import PHASE, one_line, save_learned
+from faqs.learning import one_line, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, find_entry, project_of, write_entry
-from faqs.memory.keys import key_hash, question_hash
+from faqs.memory.keys import PHASE, key_hash, question_hash
 from faqs.memory.origins import origins_of
 from faqs.memory.personal_data import personal_data
 from faqs.models import (

@@ -35,8 +35,8 @@ from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sync import remove_points
 from knowledge.overlaps import find_overlaps
-from knowledge.vectors.base import VectorStore, vector_store
-from knowledge.vectors.generations import collection_alias, current_generation
+from knowledge.vectors.base import VectorStore, collection_alias, vector_store
+from knowledge.vectors.generations import current_generation
 
 logger = logging.getLogger(__name__)
 

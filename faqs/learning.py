@@ -36,7 +36,7 @@ from faqs.memory.entries import (
     report_pair,
     write_entry,
 )
-from faqs.memory.keys import Scope, normalised_question, recipe_key
+from faqs.memory.keys import PHASE, Scope, normalised_question, recipe_key
 from faqs.memory.origins import origins_of, stale_entries
 from faqs.memory.personal_data import personal_data
 from faqs.models import (
@@ -52,8 +52,6 @@ from faqs.models import (
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 
-#: The phase of what the desk learns by itself: the answer is a summary of passages.
-PHASE = "summary"
 NOT_VALID = "<non valide>"
 
 #: Why an answer is not kept.
@@ -123,12 +121,6 @@ class Learned:
     outcome: Outcome
     reason: str = ""
     entry_id: int | None = None
-
-
-def scope_of(*, phase: str, project: str, deployment_slug: str) -> Scope | None:
-    """The scope of a conversation; `None` where it names nothing but what applies to all. Pure."""
-    scope = Scope(phase or PHASE, project or deployment_slug)
-    return None if scope == Scope(PHASE, deployment_slug) else scope
 
 
 def reason_not_to_learn(lesson: Lesson, mode: str) -> str:

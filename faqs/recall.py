@@ -23,14 +23,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents.database import single_write
 from agents.effective import EffectiveConfig
-from agents.transactions import single_write
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself, set_status
+from faqs.memory.keys import PHASE as PHASE
 from faqs.memory.keys import Scope as Scope
 from faqs.memory.keys import may_answer, question_hash
 from faqs.memory.keys import normalised_question as normalised_question
@@ -124,6 +125,12 @@ class Verdict:
 
     def as_stored(self) -> dict[str, Any]:
         return stored_refusal(self.question, self.score, self.refusal, self.disagreements)
+
+
+def scope_of(*, phase: str, project: str, deployment_slug: str) -> Scope | None:
+    """The scope of a conversation; `None` where it names nothing but what applies to all. Pure."""
+    scope = Scope(phase or PHASE, project or deployment_slug)
+    return None if scope == Scope(PHASE, deployment_slug) else scope
 
 
 def stored_refusal(

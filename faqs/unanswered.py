@@ -39,8 +39,7 @@ from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import SearchResult, Thresholds, confirm_passages, search
-from knowledge.vectors.base import Query
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, collection_alias
 
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
 GROUP_BATCH = 200

@@ -21,8 +21,7 @@ from agents.models import Agent, IndexingMethod
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.language.folding import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
-from knowledge.vectors.base import Hit, Vector, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Hit, Vector, collection_alias, vector_store
 from knowledge.vectors.payloads import Passage, is_question, passage_from_hit
 
 logger = logging.getLogger(__name__)

@@ -21,8 +21,7 @@ from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.vectors.base import Query, Wanted, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType

@@ -19,18 +19,17 @@ from chat.thread.blocks import ThreadMessage
 from chat.thread.turns import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
 from faqs.indexing import sync_learned
-from faqs.learning import PHASE, Lesson, save_learned
+from faqs.learning import Lesson, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
-from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
+from faqs.recall import PHASE, Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration
 from knowledge.search import SearchResult, search
-from knowledge.vectors.base import Query
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, collection_alias
 from tools_registry.tool import ToolSpec, registry
 
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.

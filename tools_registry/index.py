@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from django.db import transaction
 
+from agents.database import short_write
 from agents.models import Agent, Deployment, RuntimeSettings, ToolMode
-from agents.transactions import short_write
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, vector_store
 from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent

@@ -21,8 +21,7 @@ from agents.effective import current_config
 from agents.models import Deployment
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.search import Passage, SearchResult, confirm_passages, search
-from knowledge.vectors.base import Query, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, collection_alias, vector_store
 from tools_registry.exceptions import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
 

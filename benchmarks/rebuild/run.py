@@ -247,8 +247,7 @@ def find(vector: Any) -> list[Any]:
     from agents.models import Agent, IndexingMethod
     from knowledge.embeddings.base import embedder
     from knowledge.search import confirm_passages, search
-    from knowledge.vectors.base import Query
-    from knowledge.vectors.generations import collection_alias
+    from knowledge.vectors.base import Query, collection_alias
 
     found = search(
         collection_alias(SLUG, IndexingMethod.QA_ATOMIC),

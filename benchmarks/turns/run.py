@@ -98,7 +98,7 @@ async def _ask_in_rounds(questions: Sequence[str], size: int) -> None:
 
 
 async def _ask_all(questions: Sequence[str]) -> dict[str, object]:
-    from agents.bridges import in_database
+    from agents.database import in_database
     from agents.models import Deployment
     from chat.models import Conversation, Turn
     from chat.runs.runner import runner

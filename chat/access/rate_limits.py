@@ -11,7 +11,7 @@ import uuid
 from django.conf import settings
 from django.http import HttpRequest
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import RuntimeSettings
 from agents.remembered import Remembered
 from chat.access.buckets import Buckets, Limit, LocalBuckets

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from chat.archive.sharing import drop_expired_links
 from chat.models import Conversation, Turn, TurnStatus
 

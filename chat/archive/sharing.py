@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
 from chat.archive.export.documents import exported_exchanges

@@ -11,7 +11,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 from django.http.response import StreamingHttpResponse
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import ApplicationError
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn

@@ -13,7 +13,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import HttpRequest
 from django.utils import translation
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import ApplicationError
 from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import client_address, limit_asking_here

@@ -10,8 +10,7 @@ from functools import partial
 
 from django.db import DatabaseError
 
-from agents.bridges import in_database
-from agents.transactions import short_write
+from agents.database import in_database, short_write
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from django.conf import settings
 from django.db import DatabaseError
 
-from agents.bridges import in_database
+from agents.database import in_database
 from chat.protocol import Done
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
 from chat.runs.replay import read_turn

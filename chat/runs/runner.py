@@ -21,7 +21,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import translation
 
-from agents.bridges import in_database
+from agents.database import in_database
 from chat.exceptions import ServerStoppingError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Turn
 from chat.protocol import Event, Failure

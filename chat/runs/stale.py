@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from chat.runs.event_log.base import event_logs
 from chat.thread.turns import StaleTurn, interrupt_turns, stale_turns
 

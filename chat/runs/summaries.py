@@ -14,10 +14,9 @@ from dataclasses import replace
 from django.conf import settings
 from django.db.models import F
 
-from agents.bridges import in_database
+from agents.database import in_database, short_write
 from agents.effective import current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
-from agents.transactions import short_write
 from chat.models import ThreadSummary, Turn, TurnStatus
 from chat.thread.messages import check_isolation
 from chat.turn.context import load_exchanges

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.effective import current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.models import AnswerSource, TurnStatus

@@ -12,7 +12,7 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.transactions import short_write
+from agents.database import short_write
 from chat.exceptions import (
     ConversationNotFoundError,
     InvalidToolMessageError,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.db.models import F
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from chat.exceptions import ConversationNotFoundError, TurnNotFoundError, TurnRunningError
 from chat.models import OPEN_STATUSES, Conversation, Message, Role, Turn
 

@@ -16,8 +16,8 @@ from django.db import IntegrityError
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
+from agents.database import short_write
 from agents.llm.base import RequestedCall
-from agents.transactions import short_write
 from chat.exceptions import ApprovalOverError
 from chat.models import (
     AppliedOperation,

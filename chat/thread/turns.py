@@ -16,7 +16,7 @@ from django.db import IntegrityError
 from django.db.models import F
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from chat.exceptions import (
     ConversationNotFoundError,
     TurnNotLastError,

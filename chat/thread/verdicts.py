@@ -12,9 +12,9 @@ import uuid
 
 from django.utils import timezone
 
+from agents.database import short_write
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
-from agents.transactions import short_write
 from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts

@@ -2,8 +2,9 @@
 
 import uuid
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.effective import EffectiveConfig, current_config
+from agents.llm.base import language_model
 from chat.models import ThreadSummary, Turn
 from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.toolbox import ToolGround, load_tool_ground
@@ -73,8 +74,8 @@ def summarised(history: list[Exchange]) -> list[Exchange]:
 
 
 def tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
-    """What tools are chosen from. A dry run has none: they may change things."""
-    if request.turn_id is None or request.conversation_id is None:
+    """What tools are chosen from. A dry run has none, as they may change things, nor has a site without a model."""
+    if request.turn_id is None or request.conversation_id is None or language_model() is None:
         return None
     return load_tool_ground(
         config=config,

@@ -8,20 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from agents.dispatch import choose_agent, description_lines, margins_of, nearness
 from agents.effective import EffectiveConfig, Specialised
 from chat.turn.context import tool_ground
 from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.values import Question, TurnInProgress
-from faqs.learning import scope_of
-from faqs.recall import recall_learned
+from faqs.recall import recall_learned, scope_of
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.search import SearchResult, confirm_passages, search
-from knowledge.vectors.base import Query, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, collection_alias, vector_store
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
 _described: dict[tuple[str, tuple[str, ...]], Vectors] = {}

@@ -4,7 +4,7 @@ The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trac
 nothing to look at, nothing is awaited.
 """
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from chat.models import AnswerSource
 from chat.turn.follow_ups import follow_up_rule
 from chat.turn.values import Learning, TurnInProgress

@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import ApplicationError
 from agents.llm.base import language_model
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError

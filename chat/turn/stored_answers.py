@@ -3,7 +3,7 @@
 `chat.turn.path` says when an exit is taken. Each shows its sources first, then its text as one delta.
 """
 
-from agents.bridges import in_thread
+from agents.database import in_thread
 from chat.models import AnswerSource
 from chat.turn.clarification import choice_made
 from chat.turn.prompt import direct_text, number_sources

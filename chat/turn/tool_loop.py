@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.exceptions import ThreadConflictError
 from chat.logs import log_batch, log_model_call, log_tool_calls

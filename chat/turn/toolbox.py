@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig
 from chat.thread.rounds import offered_names, recent_tools
 from knowledge.embeddings.base import Vectors

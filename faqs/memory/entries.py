@@ -17,9 +17,9 @@ from django.db import models
 from django.db.models import Exists, Max, OuterRef
 from django.utils import timezone
 
+from agents.database import short_write
 from agents.effective import EffectiveConfig
 from agents.models import Deployment
-from agents.transactions import short_write
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
 from faqs.memory.origins import Origin, accept_origins, keep_origins, stale_entries
 from faqs.models import (

@@ -17,6 +17,9 @@ from knowledge.language.folding import fold_keeping_accents
 _CLOSING = " ?!.…\u00a0\u202f"
 _GROUPS = f"{Audience.GROUPS.value}:"
 
+#: The phase of what the desk learns by itself: the answer is a summary of passages.
+PHASE = "summary"
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

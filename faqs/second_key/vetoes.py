@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from faqs.second_key import order, relations, roles
+from faqs.second_key import order, roles
 from faqs.second_key.comparison import Comparison, is_negated_form
 from faqs.second_key.disagreement import Disagreement, label
 from faqs.second_key.items import Item
@@ -71,7 +71,7 @@ def _found(c: Comparison, stage: Stage) -> Iterator[Disagreement]:
 
 
 def _is_merely_in_the_passive(c: Comparison) -> bool:
-    return roles.is_the_same_act(c) and relations.another_choice(c) is None
+    return roles.is_the_same_act(c) and roles.another_choice(c) is None
 
 
 def _unpaired_words(c: Comparison) -> Iterator[Disagreement]:
@@ -254,11 +254,11 @@ VETOES: dict[Stage, tuple[Veto, ...]] = {
     ),
     Stage.PLACES: (
         Veto("role", roles.undergoes_instead, "« qui rembourse », « qui est remboursé »"),
-        Veto("number", relations.another_bound, "« plus de 10 kg », « moins de 10 kg »"),
-        Veto("scope", relations.another_choice, "« carte et permis », « carte ou permis »"),
-        Veto("role", relations.another_relation, "« vendre à un mineur », « vendre un mineur »"),
+        Veto("number", roles.another_bound, "« plus de 10 kg », « moins de 10 kg »"),
+        Veto("scope", roles.another_choice, "« carte et permis », « carte ou permis »"),
+        Veto("role", roles.another_relation, "« vendre à un mineur », « vendre un mineur »"),
         Veto("role", roles.owned_by_another, "« mon compte », « votre compte »"),
-        Veto("role", relations.another_direction, "« un train de Lyon », « un train pour Lyon »"),
+        Veto("role", roles.another_direction, "« un train de Lyon », « un train pour Lyon »"),
         Veto("role", order.another_order, "« le chien mord l'homme », « l'homme mord le chien »"),
     ),
 }

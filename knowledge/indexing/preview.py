@@ -27,7 +27,8 @@ from knowledge.indexing.rebuild import (
 )
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.search import confirm_passages, query_of, search
-from knowledge.vectors.generations import collection_alias, new_generation
+from knowledge.vectors.base import collection_alias
+from knowledge.vectors.generations import new_generation
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]

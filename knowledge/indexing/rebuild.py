@@ -17,9 +17,8 @@ from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, pla
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import DocumentStatus
-from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
+from knowledge.vectors.base import PayloadFilter, VectorStore, collection_alias, vector_store
 from knowledge.vectors.generations import (
-    collection_alias,
     generations,
     previous_alias,
     previous_generation,

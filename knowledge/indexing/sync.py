@@ -26,9 +26,8 @@ from knowledge.indexing.points import (
 )
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import (
-    collection_alias,
     current_generation,
     generations,
     previous_alias,

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
+from agents.models import IndexingMethod
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import EmbeddingMismatchError, KnowledgeError
 
@@ -245,3 +246,8 @@ _stores: BackendHandler[VectorStore] = BackendHandler("VECTOR_STORES", VectorSto
 
 def vector_store(alias: str = "default") -> VectorStore:
     return _stores[alias]
+
+
+def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
+    """The name that readers use; it points at the current generation."""
+    return f"agent_{agent_slug}_{method.value}"

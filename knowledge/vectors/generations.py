@@ -16,15 +16,10 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import CollectionMissingError
 from knowledge.models import DocumentStatus
-from knowledge.vectors.base import CollectionInfo, VectorStore
+from knowledge.vectors.base import CollectionInfo, VectorStore, collection_alias
 
 _STAMP = re.compile(r"_\d{8}T\d{12}$")
 _GENERATION = re.compile(r"(?P<alias>agent_.+)_(?P<stamp>\d{8}T\d{6,})")
-
-
-def collection_alias(agent_slug: str, method: IndexingMethod) -> str:
-    """The name that readers use; it points at the current generation."""
-    return f"agent_{agent_slug}_{method.value}"
 
 
 def new_generation(agent: Agent, method: IndexingMethod) -> str:

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from tools_registry.catalog import permitted_now
 from tools_registry.exceptions import (
     InvalidToolArgumentsError,

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from tools_registry.models import ToolUsage
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from django.utils import timezone
 
-from agents.transactions import short_write
+from agents.database import short_write
 from tools_registry.exceptions import ToolDefinitionError, ToolError, ToolSourceError
 from tools_registry.models import NAME_LENGTH, RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.schema import checked_schema

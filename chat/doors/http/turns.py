@@ -9,7 +9,7 @@ from django.utils import translation
 from django.views.decorators.http import require_GET, require_POST
 from rest_framework.authentication import CSRFCheck
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import ApplicationError
 from chat.access.permissions import (
     open_deployment,

@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.effective import current_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment

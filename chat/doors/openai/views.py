@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import ApplicationError
 from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key

@@ -26,7 +26,7 @@ from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import valid_origin
 from chat.access.permissions import owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking

@@ -11,9 +11,8 @@ from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.queue import enqueue_sync, in_progress, nudge
 from knowledge.indexing.rebuild import discard_generation
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
-from knowledge.vectors.base import vector_store
+from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import (
-    collection_alias,
     generations,
     new_generation,
     previous_alias,

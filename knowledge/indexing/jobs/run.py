@@ -36,7 +36,7 @@ from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import BuildKind, BuildStatus, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.overlaps import find_overlaps
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias
 
 logger = logging.getLogger(__name__)
 

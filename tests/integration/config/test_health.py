@@ -5,7 +5,7 @@ from typing import Any
 from django.test import Client, TestCase, override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import LLMUnavailableError
 from tests.admin_pages import superuser_client
 from tests.factories import make_library

@@ -31,8 +31,7 @@ from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import update_documents
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.search import SearchResult, confirm_passages
-from knowledge.vectors.base import Point, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Point, collection_alias, vector_store
 from knowledge.vectors.payloads import is_faq_point
 from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index
 from tests.failing_store import failing_store

@@ -17,8 +17,7 @@ from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.preview import compare_questions
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, confirm_passages, search
-from knowledge.vectors.base import Query, vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import Query, collection_alias, vector_store
 from tests.factories import add_document, make_agent
 
 QUESTION = "carte de lecteur"

@@ -10,7 +10,7 @@ from django.core import mail
 from django.core.cache import cache
 from django.test import TestCase, override_settings
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from faqs.models import LearnedKind
 from knowledge.search import search
 from tests.factories import make_conversation, make_learned, make_library, make_user

@@ -9,7 +9,7 @@ import pytest
 import redis
 from django.test import AsyncClient, Client, TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment, RuntimeSettings
 from chat.access import rate_limits
 from chat.access.buckets import LocalBuckets

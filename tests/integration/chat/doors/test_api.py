@@ -8,7 +8,7 @@ from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client, TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Audience, Deployment
 from chat.models import Conversation, Message
 from tests.factories import (

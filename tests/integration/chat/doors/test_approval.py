@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import AsyncClient, TestCase, override_settings
 from drf_spectacular.generators import SchemaGenerator
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Agent, Deployment
 from chat.access.visitors import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus

@@ -13,7 +13,7 @@ from django.urls import resolve
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import LLMCutError, LLMRateLimitedError, LLMTimeoutError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment

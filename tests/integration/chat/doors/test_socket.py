@@ -8,7 +8,7 @@ from unittest import mock
 from django.contrib.sessions.models import Session
 from django.test import AsyncClient, TestCase
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.doors.socket import ChatConsumer

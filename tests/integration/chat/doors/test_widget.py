@@ -11,7 +11,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client, TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.access.visitors import WidgetVisitor

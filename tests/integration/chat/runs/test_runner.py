@@ -12,7 +12,7 @@ from django.db import OperationalError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import (

@@ -2,7 +2,7 @@
 
 from django.test import TestCase
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment
 from chat.management.commands.demo import add_courtesies, make_agent
 from chat.models import AnswerSource

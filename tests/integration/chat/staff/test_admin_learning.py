@@ -5,7 +5,7 @@ from typing import Any
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verdict
 from chat.staff.quality.recent import recent_questions

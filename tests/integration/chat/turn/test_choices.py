@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from agents.admin_base import admin_url
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Verdict
 from chat.runs.afterwards import _keep_of

@@ -2,7 +2,7 @@
 
 from django.test import TestCase
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role
 from chat.protocol import Done, Sources

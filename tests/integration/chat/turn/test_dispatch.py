@@ -2,7 +2,7 @@
 
 from django.test import TestCase
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.effective import current_config, effective_config
 from agents.models import Agent, Deployment, IndexingMethod, Specialist
 from chat.models import AnswerSource, Turn

@@ -6,7 +6,7 @@ from django.db import connection
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Turn
 from chat.turn.path import run_turn

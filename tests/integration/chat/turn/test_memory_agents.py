@@ -9,7 +9,7 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.effective import effective_config
 from agents.models import Agent, Deployment, Specialist
 from chat.models import AnswerSource

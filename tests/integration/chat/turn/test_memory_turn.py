@@ -4,7 +4,7 @@ from unittest import mock
 
 from django.test import TestCase, TransactionTestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from chat.models import AnswerSource, Message, MessageType, Role, Verdict
 from chat.protocol import Sources
 from chat.runs.afterwards import settle

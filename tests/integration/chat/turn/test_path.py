@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.llm.scripted import ScriptedLLM

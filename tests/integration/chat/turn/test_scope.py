@@ -8,16 +8,15 @@ from django.test import TestCase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.bridges import in_database
+from agents.database import in_database
 from chat.models import AnswerSource, Conversation
 from chat.runs.afterwards import settle
 from chat.runs.asking import _request, answer_row
 from chat.turn.path import run_turn
-from faqs.learning import PHASE, scope_of
 from faqs.memory.files import export_memory, import_memory
 from faqs.memory.keys import Scope, key_hash
 from faqs.models import CachedResponse
-from faqs.recall import refusal_text
+from faqs.recall import PHASE, refusal_text, scope_of
 from tests.factories import make_conversation, make_deployment, make_entry, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, scripted
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 from django.test import TestCase, override_settings
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.llm.base import Reply
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment

@@ -17,7 +17,7 @@ from django.contrib.auth.models import Group
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from agents.bridges import in_database
+from agents.database import in_database
 from agents.exceptions import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel

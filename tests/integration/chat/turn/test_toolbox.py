@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.test import TestCase, override_settings
 
-from agents.bridges import in_database, in_thread
+from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
 from chat.models import Message, Role

@@ -23,8 +23,7 @@ from knowledge.models import (
     QuestionOverlap,
     UnitsOrigin,
 )
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import (
     client_of,
     make_staff,

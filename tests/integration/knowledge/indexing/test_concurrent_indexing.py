@@ -22,8 +22,7 @@ from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
 from knowledge.reading.isolation import Reader
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, make_agent
 
 QA = IndexingMethod.QA_ATOMIC

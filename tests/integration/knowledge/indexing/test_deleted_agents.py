@@ -8,8 +8,7 @@ from agents.models import IndexingMethod
 from knowledge import tasks
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent
 
 ALIAS = collection_alias("aide", IndexingMethod.QA_ATOMIC)

@@ -25,8 +25,8 @@ from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
-from knowledge.vectors.base import Json, vector_store
-from knowledge.vectors.generations import collection_alias, generations
+from knowledge.vectors.base import Json, collection_alias, vector_store
+from knowledge.vectors.generations import generations
 from tests.admin_pages import superuser_client
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store

@@ -42,8 +42,8 @@ from knowledge.models import (
     DocumentStatus,
     IndexBuild,
 )
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias, generations
+from knowledge.vectors.base import collection_alias, vector_store
+from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 

@@ -11,8 +11,7 @@ from knowledge.exceptions import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
 from knowledge.search import confirm_passages
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
 

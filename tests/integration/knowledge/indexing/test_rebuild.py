@@ -18,8 +18,8 @@ from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint, register_point_source
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.models import BuildStatus, Chunk, IndexBuild
-from knowledge.vectors.base import Json, vector_store
-from knowledge.vectors.generations import collection_alias, generations
+from knowledge.vectors.base import Json, collection_alias, vector_store
+from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent
 
 QA = IndexingMethod.QA_ATOMIC

@@ -8,8 +8,7 @@ from knowledge.indexing.path import index_documents, store_document, update_docu
 from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.reading.chunking import KnowledgeUnit
 from knowledge.search import SearchResult, confirm_passages
-from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import collection_alias
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, add_document, make_agent, search_index
 
 RULES = "Les livres empruntés sont rendus sous trois semaines."
