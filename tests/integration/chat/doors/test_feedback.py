@@ -69,7 +69,8 @@ class FeedbackTests(ReaderTest):
         """The same stored answer in a conversation of its own."""
         conversation = make_conversation(self.deployment, **(owner or {"visitor": uuid.uuid4()}))
         trace = Trace()
-        trace.step("memory_guard", "respond_from_memory", entry=entry.pk)
+        trace.step("memory_guard", "respond_from_memory")
+        trace.gave(entry.pk)
         return make_exchange(
             conversation,
             QUESTION,
