@@ -15,8 +15,8 @@ from django.db import DatabaseError
 from agents.database import in_database
 from chat.protocol import Done
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
-from chat.runs.replay import read_turn
 from chat.runs.stale import settle_stale_turns
+from chat.runs.stored_events import read_turn
 from chat.thread.turns import running_turns
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. Its log
 (`chat.runs.event_log`) is kept while it runs and shortly after, so that a reader re-attaches after the last event it
 saw, in this process or in another (`chat.runs.following`); what is older is told again from the database, whole
-(`chat.runs.replay`): a `meta` begins an answer anew.
+(`chat.runs.stored_events`): a `meta` begins an answer anew.
 
 A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has
 (`chat.runs.stale`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
@@ -28,8 +28,8 @@ from chat.protocol import Event, Failure
 from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
-from chat.runs.replay import internal_failure, read_exchange
 from chat.runs.stale import settle_stale_turns
+from chat.runs.stored_events import internal_failure, read_exchange
 from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
 from chat.thread.rounds import decide_call

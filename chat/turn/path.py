@@ -1,4 +1,4 @@
-"""The path of one question, top to bottom, in the order of `SPEC.md` section 1.
+"""The path of one question, top to bottom, in the order in which `docs/architecture.md` tells it.
 
 `run_turn` is a coroutine that awaits `emit`; every exit ends in the same place, where the exchange is saved once and
 `Done` is emitted, also when the turn is stopped or fails (then with the partial text). No step mixes database and

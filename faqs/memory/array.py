@@ -1,6 +1,6 @@
 """The entries that may answer, as one array a deployment in this process, which follows the database.
 
-A shelf's version is all that has to be read to know whether the array is up to date (`knowledge.vectors.following`).
+A shelf's version is all that has to be read to know whether the array is up to date (`knowledge.vectors.cached_matrix`).
 A transaction that has written to a shelf reads it whole and leaves no trace here.
 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
@@ -25,7 +25,7 @@ from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
-from knowledge.vectors.following import Followed, FollowedCollections, Uncommitted
+from knowledge.vectors.cached_matrix import Followed, FollowedCollections, Uncommitted
 
 logger = logging.getLogger(__name__)
 

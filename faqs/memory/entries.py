@@ -34,7 +34,7 @@ from faqs.models import (
 )
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.vectors.base import Vector
-from knowledge.vectors.following import Uncommitted
+from knowledge.vectors.cached_matrix import Uncommitted
 
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500

@@ -95,7 +95,7 @@ def plan_chunk(document: Document, chunk: Chunk, method: IndexingMethod) -> Iter
 
     `legacy`: one, its vector made of category and content. `qr_atomique`: one a question, and one of the chunk's text.
     A chunk without questions has the latter all the same, with the heading path in the place of the summary: without a
-    model nothing could be found otherwise (`SPEC.md`, section 2).
+    model nothing could be found otherwise (seed 001 skips it).
     """
     facts = _facts(document, chunk)
     if method is IndexingMethod.LEGACY:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from chat.runs.asking import ask
+from chat.runs.terminal import ask
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from chat.exceptions import InvalidMessageError
-from chat.runs.asking import ask
+from chat.runs.terminal import ask
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents.database import in_database
 from chat.models import AnswerSource, Conversation
 from chat.runs.afterwards import settle
-from chat.runs.asking import _request, answer_row
+from chat.runs.terminal import _request, answer_row
 from chat.turn.path import run_turn
 from faqs.memory.files import export_memory, import_memory
 from faqs.memory.keys import Scope, key_hash
