@@ -41,7 +41,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reo
 
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 test: .venv/dev
-	$(BIN)/python -m pytest tests/e2e
+	$(PYTEST) tests/e2e
 	$(PYTEST) tests/contracts tests/integration tests/unit
 
 # The same suite on the other database and the other vector stores, as far as they are there.
