@@ -37,7 +37,7 @@ serve: .venv/runtime
 	$(BIN)/python manage.py serve --port $(PORT)
 
 # One worker a core; a class or a module of functions stays on one worker. Contracts come first: some take half a minute.
-PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reorder --durations=15
 
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 test: .venv/dev

@@ -31,9 +31,8 @@ from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself, set_status
-from faqs.memory.keys import PHASE as PHASE
+from faqs.memory.keys import PHASE, may_answer, question_hash
 from faqs.memory.keys import Scope as Scope
-from faqs.memory.keys import may_answer, question_hash
 from faqs.memory.keys import normalised_question as normalised_question
 from faqs.memory.large import indexed_neighbours
 from faqs.memory.large import is_indexed as is_indexed

@@ -70,5 +70,6 @@ class PageUnavailableError(KnowledgeError):
     """A page whose server is down, slow or overloaded."""
 
     code = "page_unavailable"
+    status = 503
     retryable = True
     default_message = _("Ce site ne répond pas pour le moment.")

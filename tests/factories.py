@@ -22,9 +22,10 @@ from faqs.indexing import sync_learned
 from faqs.learning import Lesson, save_learned
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
+from faqs.memory.keys import PHASE
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
-from faqs.recall import PHASE, Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
+from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, ThresholdCalibration

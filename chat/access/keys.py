@@ -25,7 +25,8 @@ def api_key_of(authorization: str) -> ApiKey:
     """The key that an `Authorization` header bears. Raises `ApiKeyError`."""
     not_expired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     usable = ApiKey.objects.filter(not_expired, is_revoked=False)
-    key = usable.filter(key_hash=_borne(authorization)).first()
+    secret = _borne(authorization)
+    key = usable.filter(key_hash=secret_hash(secret)).first() if secret else None
     if key is None:
         raise ApiKeyError("no key, or one that is unknown, revoked or expired")
     _note_use(key)
@@ -33,10 +34,9 @@ def api_key_of(authorization: str) -> ApiKey:
 
 
 def _borne(authorization: str) -> str:
-    """The digest of the secret that the header bears; no digest where it bears none."""
+    """The secret that the header bears; empty where it bears none, and then nothing is looked up."""
     scheme, _space, secret = authorization.partition(" ")
-    bears = scheme.lower() == "bearer" and secret.strip()
-    return secret_hash(secret.strip()) if bears else ""
+    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _note_use(key: ApiKey) -> None:
@@ -63,8 +63,9 @@ def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
 
 def service_token_of(authorization: str) -> ServiceToken:
     """The service token that an `Authorization` header bears. Raises `ServiceTokenError`."""
-    digest = _borne(authorization)
-    token = ServiceToken.objects.filter(token_hash=digest, is_revoked=False).first()
+    secret = _borne(authorization)
+    usable = ServiceToken.objects.filter(is_revoked=False)
+    token = usable.filter(token_hash=secret_hash(secret)).first() if secret else None
     if token is None:
         raise ServiceTokenError("no service token, or one that is unknown or revoked")
     return token

@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -77,6 +77,9 @@ def _fields(event: Event) -> dict[str, Any]:
 class Caller(Protocol):
     """Whoever sent a request, as its door knows them. What it finds, it reads from the database."""
 
+    #: Whether its page offers other versions of a question (`replaces`).
+    has_versions: ClassVar[bool]
+
     def language(self, body: dict[str, Any]) -> str: ...
 
     def conversation(self, body: dict[str, Any], client_message_id: str) -> Conversation:
@@ -91,6 +94,8 @@ class Caller(Protocol):
 async def ask(request: HttpRequest, caller: Caller) -> StreamingHttpResponse:
     """One question, its answer as a stream."""
     body = read_object(request)
+    if not caller.has_versions:
+        body.pop("replaces", None)
     asked = parse_ask(body)
     conversation = await in_database(caller.conversation, body, asked.client_message_id)
     turn_id = await start_turn(conversation, asked, language=caller.language(body))

@@ -51,7 +51,8 @@ class Following:
     async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
         """The log of a turn as it stands now, and the id to go on from in it."""
         stored = await in_database(read_turn, turn_id)
-        if stored.is_stale and await settle_stale_turns(stored.conversation_id):
+        if stored.is_stale:
+            await settle_stale_turns(stored.conversation_id)
             stored = await in_database(read_turn, turn_id)
         logs = self._logs()
         held = logs.held(turn_id)

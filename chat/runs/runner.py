@@ -29,9 +29,10 @@ from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
 from chat.runs.stale import settle_stale_turns
-from chat.runs.stored_events import internal_failure, read_exchange
+from chat.runs.stored_events import internal_failure
 from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
+from chat.thread.reading import exchange_of
 from chat.thread.rounds import decide_call
 from chat.thread.turns import (
     ClaimedTurn,
@@ -341,7 +342,8 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
 
 def _stored_claim(turn_id: uuid.UUID, *, is_new: bool) -> Claim:
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
-    question, _answer = read_exchange(turn)
+    asked, _answer = exchange_of(turn)
+    question = asked.content if asked else ""
     return Claim(turn.conversation, ClaimedTurn.of(turn, question, is_new=is_new))
 
 

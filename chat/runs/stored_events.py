@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from chat.models import Message, Role, Turn, TurnStatus
+from chat.models import Message, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.event_log.base import TurnLog
+from chat.thread.reading import exchange_of
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import ClaimedTurn
 from chat.turn.path import ENDS
@@ -31,8 +32,9 @@ def read_turn(turn_id: uuid.UUID) -> StoredTurn:
     if turn.status == TurnStatus.RUNNING:
         is_stale = turn.lease_expires_at <= timezone.now()
         return StoredTurn(turn.run, turn.conversation_id, log=None, is_stale=is_stale)
-    question, answer = read_exchange(turn)
+    asked, answer = exchange_of(turn)
     log = TurnLog(turn.run)
+    question = asked.content if asked else ""
     log.append(ClaimedTurn.of(turn, question, is_new=False).first_event())
     if turn.status == TurnStatus.AWAITING_APPROVAL:
         for pending in pending_calls(turn_id):
@@ -42,14 +44,6 @@ def read_turn(turn_id: uuid.UUID) -> StoredTurn:
         log.append(Delta(answer.content))
     log.append(_last_event(turn, answer))
     return StoredTurn(turn.run, turn.conversation_id, log)
-
-
-def read_exchange(turn: Turn) -> tuple[str, Message | None]:
-    """The question of a turn, and its answer where it has one."""
-    stored = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
-    messages = {message.role: message for message in stored}
-    question = messages.get(Role.USER)
-    return question.content if question else "", messages.get(Role.ASSISTANT)
 
 
 def _last_event(turn: Turn, answer: Message | None) -> Event:

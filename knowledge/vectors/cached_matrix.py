@@ -51,7 +51,8 @@ class Followed(ABC, Generic[M, K, C]):
         if self.seen >= mark.version:
             return False
         if not self._catch_up(mark):
-            self.matrix = Matrix(self.matrix.dimensions, capacity=self.size(mark))
+            # Until all of it is read, nobody is to take it for what it was.
+            self.seen, self.matrix = NEVER, Matrix(self.matrix.dimensions, capacity=self.size(mark))
             for rows in self.everything(mark):
                 self.apply(rows)
         self.seen = mark.version

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
 from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
 from chat.runs.event_log.memory import MemoryEventLogs
-from chat.runs.event_log.redis import RedisEventLogs, _event, _extend, _key, _packed, _unpacked
+from chat.runs.event_log.redis import (
+    _EVENTS,
+    RedisEventLogs,
+    _event,
+    _extend,
+    _key,
+    _packed,
+    _unpacked,
+)
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -384,3 +392,10 @@ def _fields(event: Any) -> dict[str, Any]:
         name: str(value) if isinstance(value, uuid.UUID) else value
         for name, value in fields.items()
     }
+
+
+def test_events_of_another_version_lose_the_log_and_no_more() -> None:
+    log = TurnLog(run=0)
+    _extend(log, [(b"1-0", {_EVENTS: b'[["done", {"html": "<p>"}]]'})])
+    assert log.is_lost
+    assert not log.events

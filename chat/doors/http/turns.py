@@ -37,6 +37,8 @@ class ForgedRequestError(ApplicationError):
 class SessionCaller:
     """Whoever the session of this site belongs to."""
 
+    has_versions = True
+
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
 

@@ -129,6 +129,8 @@ def _check_origin(request: HttpRequest) -> None:
 class FrameCaller:
     """Whoever bears the visitor's token, which is looked at anew at each turn."""
 
+    has_versions = False
+
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
 

@@ -246,7 +246,12 @@ def _is_over(log: TurnLog) -> bool:
 def _extend(log: TurnLog, entries: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> None:
     """Add what is new in these entries; a log in which something is missing is lost."""
     for entry_id, fields in entries:
-        events = _unpacked(fields[_EVENTS])
+        try:
+            events = _unpacked(fields[_EVENTS])
+        except (KeyError, TypeError, ValueError):
+            # Written by another version of the product: its rows tell the turn.
+            log.lose()
+            return
         last = int(entry_id.partition(b"-")[0]) - log.run * EVENTS_PER_RUN
         known = len(log.events) - (last - len(events))
         if known < 0:

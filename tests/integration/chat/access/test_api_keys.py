@@ -7,7 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client, TestCase
 
-from chat.models import ApiKey
+from chat.access.keys import api_key_of, service_token_of
+from chat.exceptions import ApiKeyError, ServiceTokenError
+from chat.models import ApiKey, ServiceToken
 from tests.factories import make_deployment, make_user
 
 
@@ -57,6 +59,17 @@ class AdminTests(TestCase):
         key.refresh_from_db()
         assert key.name == "renamed"
         assert self.opens(secret)
+
+
+class BearerTests(TestCase):
+    def test_row_without_a_secret_opens_no_door(self) -> None:
+        ApiKey.objects.create(name="made by hand")
+        ServiceToken.objects.create(name="made by hand", all_deployments=True)
+        for header in ("", "Bearer", "Bearer  ", "Basic abc"):
+            with self.assertNumQueries(0), pytest.raises(ApiKeyError):
+                api_key_of(header)
+            with self.assertNumQueries(0), pytest.raises(ServiceTokenError):
+                service_token_of(header)
 
 
 class CommandTests(TestCase):

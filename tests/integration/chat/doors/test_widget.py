@@ -96,6 +96,10 @@ class FrameTests(WidgetTests):
 
 
 class AskTests(WidgetTests):
+    async def test_frame_offers_no_versions_so_none_is_made(self) -> None:
+        answer = await self.ask(self.token(), replaces="no id at all")
+        assert answer.status_code == 200
+
     async def test_visitor_asks_and_goes_on_in_the_same_conversation(self) -> None:
         page = await in_database(self.frame)
         token = self.config(page)["visitor"]

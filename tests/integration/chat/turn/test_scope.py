@@ -14,9 +14,9 @@ from chat.runs.afterwards import settle
 from chat.runs.terminal import _request, answer_row
 from chat.turn.path import run_turn
 from faqs.memory.files import export_memory, import_memory
-from faqs.memory.keys import Scope, key_hash
+from faqs.memory.keys import PHASE, Scope, key_hash
 from faqs.models import CachedResponse
-from faqs.recall import PHASE, refusal_text, scope_of
+from faqs.recall import refusal_text, scope_of
 from tests.factories import make_conversation, make_deployment, make_entry, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, scripted
 

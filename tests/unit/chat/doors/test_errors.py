@@ -21,6 +21,7 @@ from chat.doors.openai.wire import WireError
 from chat.protocol import Failure
 from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
 
+TRY_AGAIN = (409, 429, 502, 503, 504)
 STATUSES = [
     (ours.InvalidMessageError(), 422),
     (ours.MessageTooLargeError(), 413),
@@ -103,3 +104,14 @@ def test_failure_that_nobody_knows_any_more_says_whether_to_try_again() -> None:
 
 def test_time_to_wait_is_told_in_whole_seconds() -> None:
     assert error_response(ours.RateLimitedError(retry_after=1.2))["Retry-After"] == "2"
+
+
+def test_error_that_is_worth_another_try_says_so_by_its_status() -> None:
+    kinds, seen = [ApplicationError], set()
+    while kinds:
+        kind = kinds.pop()
+        seen.add(kind)
+        kinds += kind.__subclasses__()
+    told = {kind.__name__: kind.status for kind in seen if kind.retryable}
+    assert told
+    assert {name: status for name, status in told.items() if status not in TRY_AGAIN} == {}

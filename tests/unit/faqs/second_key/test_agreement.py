@@ -78,6 +78,11 @@ DIFFERENT = [
 ]
 
 LOOKALIKES = [
+    ("Quel est le tarif annuel ?", "Quel est le tarif annulé ?"),
+    ("Mon billet annuel est-il remboursable ?", "Mon billet annulé est-il remboursable ?"),
+    ("Peut-on élever des poules en ville ?", "Peut-on enlever des poules en ville ?"),
+    ("Comment élever une barrière ?", "Comment enlever une barrière ?"),
+    ("Comment ficher un client ?", "Comment fichier un client ?"),
     ("Comment devenir employeur ?", "Comment devenir employé ?"),
     ("Do employers pay the tax?", "Do employees pay the tax?"),
     ("Quel délai de prescription ?", "Quel délai de proscription ?"),
