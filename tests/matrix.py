@@ -2,7 +2,7 @@
 
 SQLite with the table store is `make test`. Here: PostgreSQL with the table, SQLite with Qdrant's in-process mode, and a
 Qdrant server where `QDRANT_URL` is set. What is not there is said and left out. Another database can change any row that is
-read or written, so all of integration runs on it; another store changes what searches, indexes, rebuilds and counts.
+read or written; another store changes what searches, indexes, rebuilds and counts.
 """
 
 import os
@@ -11,16 +11,31 @@ import sys
 
 from tests.servers.postgres import postgres_url
 
-#: The other contracts know neither database nor vector store.
-ON_ANOTHER_DATABASE = ["tests/contracts/test_vector_store.py", "tests/integration"]
-#: The rest of integration reaches a store through these alone: `chat` asks `knowledge` and `faqs`, on the path of a question.
-ON_ANOTHER_STORE = [
+#: What reads or writes rows. Doors, settings and the server's processes reach them through these alone.
+ON_ANOTHER_DATABASE = [
     "tests/contracts/test_vector_store.py",
     "tests/integration/knowledge",
     "tests/integration/faqs",
     "tests/integration/tools_registry",
+    "tests/integration/chat/access",
+    "tests/integration/chat/archive",
+    "tests/integration/chat/runs",
+    "tests/integration/chat/staff",
+    "tests/integration/chat/thread",
     "tests/integration/chat/turn",
-    "tests/integration/config",
+]
+#: What writes points or searches them.
+ON_ANOTHER_STORE = [
+    "tests/contracts/test_vector_store.py",
+    "tests/integration/knowledge/commands",
+    "tests/integration/knowledge/indexing",
+    "tests/integration/knowledge/vectors",
+    "tests/integration/knowledge/test_hybrid_search.py",
+    "tests/integration/faqs",
+    "tests/integration/tools_registry",
+    "tests/integration/chat/turn/test_path.py",
+    "tests/integration/chat/turn/test_learned.py",
+    "tests/integration/chat/turn/test_dispatch.py",
 ]
 #: As `make test` runs it.
 PYTEST = "-m pytest -n logical --dist loadscope --no-loadscope-reorder -p no:cacheprovider".split()

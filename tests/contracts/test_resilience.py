@@ -19,7 +19,7 @@ pytestmark = pytest.mark.contracts
 
 FULL = bool(os.environ.get("RESILIENCE_FULL"))
 #: Every trouble several times, and a few servers killed: each costs the seconds of a start.
-SAMPLE = "--sends 40 --people 8 --kill-every 2 --kill-answers 6".split()
+SAMPLE = "--sends 24 --people 6 --kill-every 2 --kill-answers 4".split()
 SITES = {"sqlite": [], "shared": ["--processes", "2", "--shared"]}
 
 
