@@ -37,7 +37,7 @@ class ForgedRequestError(ApplicationError):
 class SessionCaller:
     """Whoever the session of this site belongs to."""
 
-    has_versions = True
+    has_versions: ClassVar[bool] = True
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request

@@ -10,7 +10,7 @@ very origin; any other is refused.
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -129,7 +129,7 @@ def _check_origin(request: HttpRequest) -> None:
 class FrameCaller:
     """Whoever bears the visitor's token, which is looked at anew at each turn."""
 
-    has_versions = False
+    has_versions: ClassVar[bool] = False
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
