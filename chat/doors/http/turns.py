@@ -1,7 +1,7 @@
 """Questions of this site's readers as plain HTTP: asked, followed, run again and stopped (`chat.doors.questions`)."""
 
 import uuid
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
