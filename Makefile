@@ -10,8 +10,12 @@ export PIP_NO_CACHE_DIR := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_NO_CACHE := 1
 export UV_LINK_MODE := copy
+# Compiled modules are kept, out of sight, whatever the environment says: without them every process that starts takes three times as long.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test test-all check lint style types imports migrations bench constraints messages clean
+.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients rolling-upgrade lint style types imports migrations \
+	bench constraints messages clean
 
 setup: .venv/dev
 
@@ -36,19 +40,42 @@ serve: .venv/runtime
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py serve --port $(PORT)
 
+# Much of each part is waiting, for a browser, a server or a database: two parts run side by side, each says its output at its end.
+BESIDE := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 # One worker a core; a class or a module of functions stays on one worker. Contracts come first: some take half a minute.
 PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reorder --durations=15
 
-# Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 test: .venv/dev
+	@$(BESIDE) journeys suite
+
+# Browser journeys in a process of their own: the browser's driver keeps an event loop running.
+journeys: .venv/dev
 	$(PYTEST) tests/e2e
+
+suite: .venv/dev
 	$(PYTEST) tests/contracts tests/integration tests/unit
 
 # The same suite on the other database and the other vector stores, as far as they are there.
-test-all: test
-	$(BIN)/python -m tests.matrix
+test-all: .venv/dev
+	@$(BESIDE) journeys suite on-other-database on-other-store
 
-lint: style types imports migrations
+on-other-database: .venv/dev
+	$(BIN)/python -m tests.matrix database
+
+on-other-store: .venv/dev
+	$(BIN)/python -m tests.matrix store
+
+# Programs that nobody here wrote, against /v1, each installed from its package: needs a network.
+clients: .venv/dev
+	$(BIN)/python -m pytest tests/clients
+
+# Two instances of the last release, upgraded one after the other while people ask.
+rolling-upgrade: .venv/dev
+	ROLLING_UPGRADE=1 $(BIN)/python -m pytest tests/contracts/test_rolling_upgrade.py
+
+lint: .venv/dev
+	@$(BESIDE) style imports types migrations
 
 style: .venv/dev
 	$(BIN)/ruff format --check .
@@ -64,9 +91,22 @@ imports: .venv/dev
 migrations: .venv/dev
 	$(BIN)/python manage.py makemigrations --check --dry-run
 
+# The longest first, after what fails at once.
 check: .venv/dev
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint
-	@$(MAKE) --no-print-directory test-all
+	@$(BESIDE) style imports journeys suite types migrations on-other-database on-other-store
+
+# Knock at every door as every role, and write what each met into docs/doors.md. Read the difference before committing it.
+doors: .venv/dev
+	WRITE_DOORS=1 $(BIN)/python -m pytest -n 0 tests/integration/doors
+
+# Anything at all, so many times, to every door of readers, sockets and the admin.
+CASES ?= 1000
+fuzz: .venv/dev
+	FUZZ_CASES=$(CASES) $(BIN)/python -m pytest -n logical --dist loadscope --timeout 0 tests/integration/fuzz
+
+# Known vulnerabilities (where the database is reached) and licences of what is pinned.
+audit: .venv/dev
+	$(BIN)/python -m tests.audit
 
 # Every benchmark, or some: make bench BENCHMARKS="tools idle".
 BENCHMARKS := $(patsubst benchmarks/%/run.py,%,$(sort $(wildcard benchmarks/*/run.py)))

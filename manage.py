@@ -7,6 +7,11 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    if sys.argv[1:] == ["--version"]:
+        from config.version import VERSION
+
+        sys.stdout.write(f"Répondant {VERSION}\n")
+        return
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -10,11 +10,16 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import DELETION, LogEntry
-from django.contrib.admin.options import get_content_type_for_model
+from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
 from django.contrib.admin.utils import quote
-from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet
+from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import FieldDoesNotExist, PermissionDenied, ValidationError
+from django.db import DataError
+from django.db.models import BigIntegerField, Field, Model, QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -28,15 +33,93 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
     # The theme ships no types; to the checker its classes are those they extend.
-    StaffAdmin = ModelAdmin[Any]
+    ThemedAdmin = ModelAdmin[Any]
     StaffInline = admin.TabularInline[Any, Any]
 else:
-    from unfold.admin import ModelAdmin as StaffAdmin
+    from unfold.admin import ModelAdmin as ThemedAdmin
     from unfold.admin import TabularInline
 
     StaffInline = TabularInline
 
 Tone = Literal["neutral", "good", "warning", "bad", "busy"]
+
+
+class StaffAdmin(ThemedAdmin):
+    """What every list of the admin keeps to: a search of bounded length, no look-up in what no form shows, and no fault at
+    a value that no row has.
+    """
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list, and the rows chosen of it, as the database reads them: Django looks at types, not at sizes.
+
+        Raises `IncorrectLookupParameters` for a number beyond a column, or a year beyond the calendar.
+        """
+        chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        # Filters look up what they show as chosen only when the page is drawn.
+        filtered = {name: each for name, each in request.GET.lists() if name != SEARCH_VAR}
+        if any(_is_beyond(value) for values in filtered.values() for value in values):
+            raise IncorrectLookupParameters("a number beyond every column")
+        try:
+            found: ChangeList = super().get_changelist_instance(request)
+            if chosen:
+                found.queryset.filter(pk__in=chosen).exists()
+        except (ValueError, OverflowError, ValidationError, DataError) as error:
+            if not chosen and not set(filtered) - {ERROR_FLAG}:
+                raise  # Nobody gave a value: it is a fault of ours.
+            raise IncorrectLookupParameters(error) from error
+        return found
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """By the first words only: each is a condition on every searched column, and a database bounds those."""
+        kept = _bounded_search(search_term)
+        if kept != search_term and not request.path.endswith(_AUTOCOMPLETE):
+            text = gettext("Recherche trop longue : seuls ses %(words)d premiers mots comptent.")
+            self.message_user(
+                request, text % {"words": settings.ADMIN_SEARCH_MAX_WORDS}, messages.WARNING
+            )
+        return super().get_search_results(request, queryset, kept)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """A column that no form shows is looked up only where the list offers it.
+
+        Hashes and tokens are such columns: asked letter by letter (`key_hash__startswith`), a count would tell them.
+        """
+        if not super().lookup_allowed(lookup, value, request):
+            return False
+        name, _sep, rest = lookup.partition(LOOKUP_SEP)
+        try:
+            column = self.opts.pk if name == "pk" else self.opts.get_field(name)
+        except FieldDoesNotExist:
+            return True
+        # What Django lets through of other tables is what the list offers.
+        if not isinstance(column, Field) or column.primary_key or column.editable:
+            return True
+        if column.is_relation and rest in _WHOLE_ROW:
+            return True
+        filters = (
+            f[0] if isinstance(f, tuple | list) else f for f in self.get_list_filter(request)
+        )
+        return name == self.date_hierarchy or name in filters
+
+
+#: Look-ups of a related row by its number, which our own links use.
+_WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
+#: The end of the address where the admin's choices of related rows are looked up: it shows no messages.
+_AUTOCOMPLETE = "/autocomplete/"
+
+
+def _is_beyond(value: str) -> bool:
+    """Whether it is a number of more digits than an integer of a database may have."""
+    return value.isdecimal() and len(value.lstrip("0")) >= len(str(BigIntegerField.MAX_BIGINT))
+
+
+def _bounded_search(term: str) -> str:
+    """The first words and characters of a search; a NUL, which some databases refuse, is none of them."""
+    words = term.replace("\0", "")[: settings.ADMIN_SEARCH_MAX_CHARACTERS].split()
+    short = " ".join(words[: settings.ADMIN_SEARCH_MAX_WORDS])
+    return term if len(short) == len(" ".join(term.split())) else short
 
 
 class ReadOnlyAdmin(StaffAdmin):
@@ -130,6 +213,11 @@ def admin_url(model: type[Model] | str, page: str, *args: Any, **query: Any) -> 
     label = model if isinstance(model, str) else model._meta.label_lower
     address = reverse(f"admin:{label.lower().replace('.', '_')}_{page}", args=args)
     return f"{address}?{urlencode(query, doseq=True)}" if query else address
+
+
+def signed_in(request: HttpRequest) -> AbstractBaseUser | None:
+    """Who acts; the views of the admin are behind its sign-in."""
+    return request.user if isinstance(request.user, AbstractBaseUser) else None
 
 
 def change_link(row: Model | None, text: str = "") -> SafeString | str:

@@ -23,6 +23,7 @@ class EffectiveConfig:
 
     deployment_id: int
     deployment_slug: str
+    deployment_name: str
     agent_id: int
     agent_slug: str
     indexing_method: IndexingMethod
@@ -35,6 +36,7 @@ class EffectiveConfig:
     rewrite_follow_ups: bool
     match_count: int
     match_threshold: float
+    category_use: str
     extractive_passages: int
     direct_answers: bool
     direct_answer_threshold: float | None
@@ -46,10 +48,13 @@ class EffectiveConfig:
     dispatch_margin: float | None
     guard_rail_threshold: float | None
     guard_rail_message: str
+    courtesies: bool
+    presentation: str
     memory: bool
     memory_threshold: float | None
     memory_max_age_days: int
     memory_auto_prune: bool
+    withhold_stale_answers: bool
     memory_learning: str
     record_unanswered: bool
     unanswered_threshold: float | None
@@ -66,6 +71,7 @@ class EffectiveConfig:
     tool_mode: str
     tool_top_k: int
     tool_threshold: float | None
+    tool_recent_calls: int
     api_source_lines: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
@@ -122,15 +128,16 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         name: _resolve(name, site=site, agent=agent, deployment=deployment)[0]
         for name in RuntimeSettings.knobs()
     }
-    knobs["guard_rail_message"] = _refusal(knobs["guard_rail_message"])
-    return EffectiveConfig(
+    config = EffectiveConfig(
         deployment_id=deployment.pk,
         deployment_slug=deployment.slug,
+        deployment_name=deployment.name,
         agent_id=agent.pk,
         agent_slug=agent.slug,
         indexing_method=deployment.method_of(agent),
         **knobs,
     )
+    return replace(config, guard_rail_message=_refusal(config))
 
 
 def current_config(deployment_id: int) -> EffectiveConfig:
@@ -156,14 +163,32 @@ def agent_setting(agent: Agent, name: str) -> Any:
     return _resolve(name, site=RuntimeSettings.load(), agent=agent, deployment=None)[0]
 
 
-def _refusal(stored: str) -> str:
+def _refusal(config: EffectiveConfig) -> str:
     """In the reader's language, where the words are the product's own; staff's words are as they wrote them."""
-    return _(stored) if stored else default_guard_rail_message()
+    if config.guard_rail_message:
+        return _(config.guard_rail_message)
+    return default_guard_rail_message(presentation_of(config))
 
 
-def default_guard_rail_message() -> str:
-    """The refusal where staff wrote none (seed 004, section 3.3), in the reader's language."""
-    return _("Requête trop éloignée de la recherche fondamentale.")
+def presentation_of(config: EffectiveConfig) -> str:
+    """What this desk answers, in staff's words, else by its name in the reader's language."""
+    if config.presentation:
+        return _(config.presentation)
+    return default_presentation(config.deployment_name)
+
+
+def default_presentation(name: str) -> str:
+    """What a desk answers where staff wrote nothing."""
+    return _(
+        "« %(name)s » répond aux questions d’après ses documents et ses réponses validées."
+    ) % {"name": name}
+
+
+def default_guard_rail_message(presentation: str) -> str:
+    """The refusal where staff wrote none: neutral, unlike the example of seed 004, section 3.3, which is that of its own desk."""
+    return _(
+        "Je n’ai rien trouvé à ce sujet. %(presentation)s Essayez avec d’autres mots, ou posez une autre question."
+    ) % {"presentation": presentation}
 
 
 def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:

@@ -7,6 +7,7 @@ chained; the text of an exception (`str(error)`) is for logs and never reaches a
 
 from typing import ClassVar
 
+from django.db import DatabaseError
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +25,21 @@ class ApplicationError(Exception):
     def __init__(self, detail: str = "", *, public_message: str | Promise | None = None) -> None:
         self.public_message = public_message or self.default_message
         super().__init__(detail or str(self.public_message))
+
+
+class StorageUnavailableError(ApplicationError, DatabaseError):
+    """The database is locked, full, read-only, out of connections or gone (`agents.database`): another try may succeed.
+
+    It stays a `DatabaseError`, for whoever handles those by themselves.
+    """
+
+    code = "storage_unavailable"
+    status = 503
+    retryable = True
+    retry_after = 2.0
+    default_message = _(
+        "La base de données est occupée ou indisponible. Rien n’est perdu : réessayez dans un instant."
+    )
 
 
 class LLMError(ApplicationError):

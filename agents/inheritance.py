@@ -16,7 +16,12 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.effective import InheritedSetting, Level, default_guard_rail_message
+from agents.effective import (
+    InheritedSetting,
+    Level,
+    default_guard_rail_message,
+    default_presentation,
+)
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 
 
@@ -93,9 +98,16 @@ def value_text(name: str, value: Any) -> str:
     return _empty_text(name)
 
 
+#: What stands for the desk's own words where the text that would apply is shown to staff.
+_PRESENTATION = "[…]"
+_NAME = "…"
+
+
 def _empty_text(name: str) -> str:
     if name == "guard_rail_message":
-        return f"« {default_guard_rail_message()} »"
+        return f"« {default_guard_rail_message(_PRESENTATION)} »"
+    if name == "presentation":
+        return default_presentation(_NAME)
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")

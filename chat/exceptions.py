@@ -22,6 +22,13 @@ class InvalidMessageError(ChatError):
     default_message = _("Ce message n’est pas valide.")
 
 
+class UnreadableTextError(InvalidMessageError):
+    """What was sent is no text in UTF-8, or holds half a character (`chat.texts`)."""
+
+    status = 400
+    default_message = _("Le texte n’est pas en UTF-8, ou contient un caractère incomplet.")
+
+
 class MessageTooLargeError(InvalidMessageError):
     """Beyond what is even read."""
 
@@ -33,6 +40,15 @@ class MessageTooLargeError(InvalidMessageError):
         """A request of more bytes than the limit."""
         message = gettext("La demande dépasse %(limit)d octets.") % {"limit": limit}
         return cls("body too large", public_message=message)
+
+
+class SlowRequestError(ChatError):
+    """The body did not come within its time (`chat.doors.bounds`)."""
+
+    code = "request_timeout"
+    status = 408
+    retryable = True
+    default_message = _("La demande est arrivée trop lentement. Réessayez.")
 
 
 class TurnRunningError(ChatError):

@@ -1,13 +1,13 @@
 """The one place that logs about a turn: identifiers, outcomes and sizes.
 
-The text of a message reaches the log here alone: at level DEBUG, shortened, and with everything masked that may name a
-person (addresses, numbers, words with a capital).
+The text of a message reaches the log here alone: at level DEBUG, and the stored question of a direct answer at INFO; shortened,
+and with everything masked that may name a person (addresses, numbers, words with a capital).
 """
 
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.exceptions import ApplicationError
 from agents.llm.base import PromptMessage, RequestedCall
@@ -16,25 +16,26 @@ from chat.exceptions import IsolationError
 logger = logging.getLogger(__name__)
 
 
-def log_turn(
-    turn_id: uuid.UUID | None,
-    status: str,
-    *,
-    answer_source: str,
-    llm_calls: int,
-    error: ApplicationError | None = None,
-) -> None:
+def log_turn(facts: Mapping[str, object], error: ApplicationError | None = None) -> None:
     """One line a turn. The text of an error of ours names statuses and identifiers, never what a person wrote."""
-    facts = (turn_id, status, answer_source, llm_calls)
-    if error is None:
-        logger.info("turn round_id=%s status=%s answer_source=%s llm_calls=%d", *facts)
-        return
-    logger.log(
-        logging.ERROR if isinstance(error, IsolationError) else logging.WARNING,
-        "turn round_id=%s status=%s answer_source=%s llm_calls=%d error=%s detail=%s",
-        *facts,
-        error.code,
-        error,
+    level = logging.INFO
+    if error is not None:
+        level = logging.ERROR if isinstance(error, IsolationError) else logging.WARNING
+        facts = {**facts, "error": error.code, "detail": str(error)}
+    line = " ".join(f"{name}={value}" for name, value in facts.items())
+    logger.log(level, "turn %s", line, extra={"facts": facts})
+
+
+def log_direct_answer(
+    turn_id: uuid.UUID | None, agent: str, stored_question: str, score: float
+) -> None:
+    """A stored answer was given without a model (seed 001, section 5.1.2): whose question it is the answer to."""
+    logger.info(
+        "direct answer round_id=%s agent=%s score=%.4f question_matched=%s",
+        turn_id,
+        agent,
+        score,
+        masked(stored_question),
     )
 
 

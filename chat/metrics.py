@@ -5,6 +5,7 @@ port (`chat.server.serving`) their figures are added up, and those of a process 
 """
 
 import time
+from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -27,6 +28,39 @@ RUNNING = Gauge("repondant_running_turns", "Turns that run now.", multiprocess_m
 SOCKETS = Gauge("repondant_sockets", "Open WebSockets.", multiprocess_mode="livesum")
 
 
+class ModelSeen:
+    """When the language model last answered a turn of this process, and when it last failed one."""
+
+    def __init__(self) -> None:
+        self._answered: float | None = None
+        self._failed: float | None = None
+
+    def note(self, *, failed: bool) -> None:
+        if failed:
+            self._failed = time.monotonic()
+        else:
+            self._answered = time.monotonic()
+
+    def as_json(self) -> dict[str, Any]:
+        """`status` by the later of the two; ages in seconds."""
+        answered, failed = self._answered, self._failed
+        status = "unknown" if answered is None else "ok"
+        if failed is not None and (answered is None or failed > answered):
+            status = "failing"
+        return {
+            "status": status,
+            "answered_seconds_ago": _age(answered),
+            "failed_seconds_ago": _age(failed),
+        }
+
+
+def _age(then: float | None) -> float | None:
+    return None if then is None else round(time.monotonic() - then, 1)
+
+
+MODEL_SEEN = ModelSeen()
+
+
 class TurnClock:
     """Times one turn: its first text, then its end."""
 
@@ -39,11 +73,17 @@ class TurnClock:
             self._has_text = True
             FIRST_TEXT_SECONDS.observe(time.perf_counter() - self._start)
 
+    def milliseconds(self) -> int:
+        """So far."""
+        return round(1000 * (time.perf_counter() - self._start))
+
     def ended(self, *, status: str, source: str, llm_calls: int, error_code: str) -> None:
         """`source` is empty where the turn ended before one was chosen."""
         TURNS.labels(status, source).inc()
         MODEL_CALLS.inc(llm_calls)
         if error_code:
             FAILURES.labels(error_code).inc()
+        if error_code.startswith("llm_") or (llm_calls and not error_code):
+            MODEL_SEEN.note(failed=bool(error_code))
         if source:
             TURN_SECONDS.labels(source).observe(time.perf_counter() - self._start)

@@ -119,9 +119,10 @@ class AnswerSource(models.TextChoices):
 
 
 class MessageType(models.TextChoices):
-    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's exit."""
+    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's trace and exit."""
 
     USER_REQUEST = "user_request", _("Question")
+    FOLLOW_UP = "follow_up", _("Suite")
     RESPONSE = "response", _("Réponse")
     CACHED_RESPONSE = "cached_response", _("Réponse en mémoire")
 
@@ -218,6 +219,14 @@ class Turn(models.Model):
         asked_at = date_format(timezone.localtime(self.started_at), "DATETIME_FORMAT")
         return f"{self.get_status_display()} · {asked_at}"
 
+    @property
+    def is_follow_up(self) -> bool:
+        """Whether its question leans on the one before; known once the turn has ended."""
+        steps = {
+            line.get("step"): line.get("outcome") for line in self.trace if isinstance(line, dict)
+        }
+        return steps.get("standalone") == "follow_up"
+
 
 class Role(models.TextChoices):
     USER = "user", _("Utilisateur")
@@ -312,7 +321,8 @@ class Message(models.Model):
     @property
     def type(self) -> MessageType:
         if self.role == Role.USER:
-            return MessageType.USER_REQUEST
+            is_follow_up = self.turn is not None and self.turn.is_follow_up
+            return MessageType.FOLLOW_UP if is_follow_up else MessageType.USER_REQUEST
         if self.turn is not None and self.turn.answer_source == AnswerSource.MEMORY_GUARD:
             return MessageType.CACHED_RESPONSE
         return MessageType.RESPONSE
@@ -477,6 +487,17 @@ class Feedback(models.Model):
     withdrawn_at = models.DateTimeField(_("retiré le"), null=True, blank=True)
     #: When the stored answer was barred and the question kept; neither is done twice.
     reported_at = models.DateTimeField(_("signalé le"), null=True, blank=True)
+    #: When a replay showed that a validated answer answers the question since, and which one.
+    settled_at = models.DateTimeField(_("réglé le"), null=True, blank=True, editable=False)
+    settled_by = models.ForeignKey(
+        "faqs.LearnedResponse",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("réglé par"),
+        editable=False,
+    )
 
     class Meta:
         verbose_name = _("avis")
@@ -583,6 +604,15 @@ class ApiKey(models.Model):
     is_revoked = models.BooleanField(_("révoquée"), default=False)
     expires_at = models.DateTimeField(
         _("expire le"), null=True, blank=True, help_text=_("Vide : jamais.")
+    )
+    is_strict = models.BooleanField(
+        _("stricte"),
+        default=False,
+        db_default=False,
+        help_text=_(
+            "Ce que le service ne peut pas honorer (outils, format de réponse, mots d’arrêt, images) est refusé. "
+            "Sinon il est ignoré, comme l’attendent la plupart des programmes."
+        ),
     )
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("dernier usage"), null=True, blank=True, editable=False)

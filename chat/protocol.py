@@ -7,9 +7,11 @@ sends it (`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], and url of a page
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, and option (1, 2, …) where
+             the question is one of those that a `clarification` offers
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
-    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent
+    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent,
+             score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise)
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
@@ -19,9 +21,9 @@ is another version of that turn: the edited question, or the same one asked agai
 all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
 """
 
-import json
+import unicodedata
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -31,6 +33,7 @@ from django.utils.translation import gettext as _
 from agents.exceptions import ApplicationError
 from chat.exceptions import InvalidMessageError
 from chat.models import SCOPE_CHARACTERS
+from chat.texts import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,18 @@ class Source:
     text: str
     #: The page it comes from, where it comes from one.
     url: str = ""
+    #: The validated answer that it is, where it is one.
+    learned_id: int | None = None
+    #: Its place among the questions to choose from, where it is one.
+    option: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         fields = {**asdict(self), "score": round(self.score, 4)}
         if not self.url:
             del fields["url"]
+        for name in ("learned_id", "option"):
+            if fields[name] is None:
+                del fields[name]
         return fields
 
 
@@ -132,6 +142,8 @@ class Done:
     title: str = ""
     #: Which of the deployment's agents answered, where it has several.
     agent: str = ""
+    #: How near the question of the stored answer that was given is (seed 000, section 2: the metadata of a local answer).
+    score: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -142,6 +154,7 @@ class Done:
             "content": self.content,
             "title": self.title,
             "agent": self.agent,
+            "score": None if self.score is None else round(self.score, 4),
         }
 
 
@@ -212,52 +225,25 @@ Frame = AskFrame | StopFrame | ResumeFrame | RetryFrame | DecisionFrame
 
 
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
+    """Raises `InvalidMessageError`, and the kind of it that `read_json` raises."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = read_json(text)
+    except ValueError as error:
         raise InvalidMessageError(
             "not JSON", public_message=_("Un objet JSON est attendu.")
         ) from error
     if not isinstance(data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
-    if b"\\u" in (text.encode() if isinstance(text, str) else text):
-        _require_whole_characters(data)
     return data
 
 
-def _require_whole_characters(data: dict[str, Any]) -> None:
-    """Half of a character (an unpaired `\\ud800`) can be neither stored nor sent."""
-    try:
-        json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidMessageError(
-            "unpaired surrogate",
-            public_message=_("Le texte contient un caractère incomplet : retirez-le."),
-        ) from error
-
-
 def parse_frame(text: str) -> Frame:
-    if len(text.encode()) > settings.MAX_FRAME_BYTES:
+    if len(text.encode(errors="replace")) > settings.MAX_FRAME_BYTES:
         raise InvalidMessageError("frame too large", public_message=too_long())
     data = parse_json_object(text)
-    match data.get("type"):
-        case "ask":
-            return parse_ask(data)
-        case "stop":
-            return StopFrame()
-        case "resume":
-            return ResumeFrame(
-                turn_id=valid_uuid("turnId", data.get("turnId")),
-                last_event_id=valid_event_id(data.get("lastEventId", 0)),
-            )
-        case "retry":
-            return RetryFrame(turn_id=valid_uuid("turnId", data.get("turnId")))
-        case "approve" | "deny" as decision:
-            return DecisionFrame(
-                turn_id=valid_uuid("turnId", data.get("turnId")),
-                tool_call_id=str(data.get("toolCallId")).replace("\0", ""),
-                is_approved=decision == "approve",
-            )
+    kind = data.get("type")
+    if isinstance(kind, str) and kind in FRAMES:
+        return FRAMES[kind](data)
     raise InvalidMessageError(
         "unknown frame type",
         public_message=_(
@@ -276,20 +262,55 @@ def parse_ask(data: Mapping[str, Any]) -> AskFrame:
     )
 
 
+def _parse_resume(data: Mapping[str, Any]) -> ResumeFrame:
+    return ResumeFrame(
+        turn_id=valid_uuid("turnId", data.get("turnId")),
+        last_event_id=valid_event_id(data.get("lastEventId", 0)),
+    )
+
+
+def _parse_decision(data: Mapping[str, Any]) -> DecisionFrame:
+    return DecisionFrame(
+        turn_id=valid_uuid("turnId", data.get("turnId")),
+        tool_call_id=str(data.get("toolCallId")).replace("\0", ""),
+        is_approved=data.get("type") == "approve",
+    )
+
+
+#: Every type of frame that a socket takes, and what reads it.
+FRAMES: dict[str, Callable[[Mapping[str, Any]], Frame]] = {
+    "ask": parse_ask,
+    "stop": lambda _data: StopFrame(),
+    "resume": _parse_resume,
+    "retry": lambda data: RetryFrame(turn_id=valid_uuid("turnId", data.get("turnId"))),
+    "approve": _parse_decision,
+    "deny": _parse_decision,
+}
+
+
+#: Letters and signs by their category that show nothing: the fillers of Hangul and the empty cell of Braille.
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+
+
 def valid_question(value: Any) -> str:
-    """The trimmed question; refuses what is not text, blank, or longer than `MAX_MESSAGE_CHARACTERS`."""
+    """The trimmed question, be it signs alone; refuses what is not text, has nothing to be seen, or longer than `MAX_MESSAGE_CHARACTERS`."""
     if not isinstance(value, str):
         raise InvalidMessageError(
             "message is not text", public_message=_("« message » doit être un texte.")
         )
     question = value.replace("\x00", "").strip()
-    if not any(character.isalnum() for character in question):
+    if not any(_is_seen(character) for character in question):
         raise InvalidMessageError(
             "blank message", public_message=_("« message » est vide : écrivez une question.")
         )
     if len(question) > settings.MAX_MESSAGE_CHARACTERS:
         raise InvalidMessageError("message too long", public_message=too_long())
     return question
+
+
+def _is_seen(character: str) -> bool:
+    """A letter, a figure or a sign; not a space, a control, a mark without its letter, nor one of `_BLANK`."""
+    return unicodedata.category(character)[0] in "LNPS" and character not in _BLANK
 
 
 def valid_client_message_id(value: Any) -> str:

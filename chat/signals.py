@@ -1,4 +1,4 @@
-"""What other apps keep of a conversation goes with it, also in cascades and bulk deletions."""
+"""What goes with a row, also in cascades and bulk deletions: what other apps keep of a conversation, what an answer closed."""
 
 from typing import Any
 
@@ -6,8 +6,11 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation
+from chat.staff.quality.tasks import enqueue_loops
 from faqs.choices import forget_choices
 from faqs.learning import unlink_turns
+from faqs.loops import answered_work
+from faqs.models import LearnedResponse
 from faqs.unanswered import forget_turns
 
 
@@ -19,3 +22,10 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     forget_turns(turn_ids)
     unlink_turns(turn_ids)
     forget_choices(turn_ids)
+
+
+@receiver(pre_delete, sender=LearnedResponse)
+def reopen_what_it_answered(instance: LearnedResponse, **_kwargs: Any) -> None:
+    """Once it has gone: rows that it closed are known by the answer that they lack."""
+    if answered_work(instance.pk):
+        enqueue_loops([])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -17,6 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from agents.admin_base import admin_url
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment
+from agents.processes.heartbeat import worker_state
+from agents.processes.telling import Background, background
 from chat.models import AnswerSource, Turn, TurnStatus
 from faqs.models import (
     ChoiceStatus,
@@ -27,7 +30,16 @@ from faqs.models import (
     OptionChoice,
     QuestionGroup,
 )
-from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, WebSource
+from knowledge.indexing.jobs.queue import waiting_seconds
+from knowledge.models import (
+    FAILURES,
+    BuildStatus,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+    WebSource,
+)
 
 #: What counts as recent for the questions that were refused or failed.
 RECENT = timedelta(days=7)
@@ -77,8 +89,14 @@ WATCHED: tuple[Watch, ...] = (
         {"units_origin__exact": "waiting"},
         lambda: Chunk.objects.waiting(),
     ),
+    Watch(_("Indexations en attente"), IndexBuild, {"status__exact": BuildStatus.QUEUED}),
     Watch(_("Indexations en cours"), IndexBuild, {"status__exact": BuildStatus.RUNNING}),
-    Watch(_("Indexations en échec"), IndexBuild, {"status__exact": BuildStatus.FAILED}),
+    Watch(
+        _("Indexations en échec"),
+        IndexBuild,
+        {"status__in": ",".join(FAILURES)},
+        lambda: IndexBuild.objects.filter(status__in=FAILURES),
+    ),
     Watch(
         _("Réponses validées à revoir"), LearnedResponse, {"status__exact": LearnedStatus.TO_REVIEW}
     ),
@@ -119,9 +137,17 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             for watch in WATCHED
             if watch.is_for(request)
         ],
+        "background": _background(request),
         "first_steps": _first_steps(request),
         "has_language_model": language_model() is not None,
     }
+
+
+def _background(request: HttpRequest) -> Background | None:
+    """The worker, and what it last looked after, for whoever may look at its jobs."""
+    if not request.user.has_perm("knowledge.view_indexbuild"):
+        return None
+    return background(worker_state(), waiting_seconds(), settings.WORKER_SILENT_SECONDS)
 
 
 def _first_steps(request: HttpRequest) -> list[tuple[str | Promise, str, bool]]:

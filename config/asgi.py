@@ -9,15 +9,24 @@ django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to be loaded
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.conf import settings  # noqa: E402
 
+from agents.database import wait_at_most  # noqa: E402
+from chat.doors.bounds import bounded  # noqa: E402
+from chat.doors.origins import OwnOriginOnly  # noqa: E402
+from chat.doors.request_ids import with_request_id  # noqa: E402
+from chat.doors.socket import later_without_storage  # noqa: E402
 from chat.doors.urls import websocket_urlpatterns  # noqa: E402
+from config.headers import secured_alone  # noqa: E402
 
-application = ProtocolTypeRouter(
-    {
-        "http": django_application,
-        "websocket": AllowedHostsOriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
-        ),
-    }
+wait_at_most(settings.WEB_DATABASE_WAIT_SECONDS)
+application = with_request_id(
+    ProtocolTypeRouter(
+        {
+            "http": bounded(django_application, secured_alone),
+            "websocket": OwnOriginOnly(
+                later_without_storage(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
+            ),
+        }
+    )
 )

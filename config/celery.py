@@ -1,4 +1,4 @@
-"""The Celery application, and the reaper that every worker runs.
+"""The Celery application, and what every worker does beside its tasks: it says that it lives, and reaps.
 
 Messages are nudges; rows (`IndexBuild`, `Turn`, `LearnedResponse`) are the truth. The reaper is a timer of the worker itself, so that no
 scheduler process is needed.
@@ -6,11 +6,16 @@ scheduler process is needed.
 
 import logging
 import os
+import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import task_postrun, worker_init
+from celery.signals import before_task_publish, task_postrun, task_prerun, worker_init
 from celery.worker import state
+
+from config import constants
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -24,71 +29,162 @@ logger = logging.getLogger(__name__)
 class Reaper(bootsteps.StartStopStep):
     """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every `JOB_REAP_SECONDS`.
 
-    At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal.
+    At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal, every
+    `RETAIN_CHECK_SECONDS` for the nightly deletion where that is due. Meanwhile a thread says that the worker lives.
     """
 
     requires = ("celery.worker.components:Timer",)
 
     def __init__(self, parent: Any, **_kwargs: Any) -> None:
         self._timers: list[Any] = []
+        self._heartbeat: Any = None
 
     def start(self, parent: Any) -> None:
         from django.conf import settings
 
-        _reap()
-        self._timers = [parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _reap)]
-        if settings.RECONCILE_SECONDS > 0:
-            _reconcile()
-            self._timers.append(
-                parent.timer.call_repeatedly(settings.RECONCILE_SECONDS, _reconcile)
-            )
+        from agents.processes.heartbeat import Heartbeat
+
+        self._heartbeat = Heartbeat(parent.hostname, _running)
+        self._heartbeat.start()
+        looks: list[tuple[float, Callable[[], None]]] = [
+            (settings.JOB_REAP_SECONDS, lambda: _reap(parent.hostname)),
+            (settings.RECONCILE_SECONDS, _reconcile),
+            (settings.RETAIN_CHECK_SECONDS, _ask_for_retention),
+        ]
+        for seconds, look in looks:
+            if seconds > 0:
+                look()
+                self._timers.append(parent.timer.call_repeatedly(seconds, look))
 
     def stop(self, parent: Any) -> None:
         for timer in self._timers:
             timer.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
 
 
-def _reap() -> None:
-    from django.db import DatabaseError, close_old_connections
+def _running() -> list[dict[str, Any]]:
+    """What this worker runs, for its row: names, and keys where a task has one."""
+    now = time.time()
+    found = []
+    for request in tuple(state.active_requests):
+        args = getattr(request, "args", None) or [None]
+        key = args[0] if isinstance(args[0], (int, str)) else ""
+        began = request.time_start or now
+        task = str(request.name).rpartition(".")[2]
+        found.append({"task": task, "id": str(key), "seconds": round(max(0.0, now - began))})
+    return found
 
+
+def _reap(by: str = "") -> None:
+    from agents.processes.upkeep import note_reaping
+
+    def look() -> None:
+        note_reaping(by, {name: step() or 0 for name, step in _reaping_steps().items()})
+
+    _with_database("The reaper", look)
+
+
+def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.archive.retention import forget_expired
     from chat.runs.stale import interrupt_stale_turns
+    from chat.staff.quality.tasks import reap_loops
+    from faqs.answers.indexing import reap_learned
     from faqs.choices import purge_choices
-    from faqs.indexing import reap_learned
+    from faqs.files.applying import reap_imports
+    from faqs.files.previews import purge_previews
     from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
     from knowledge.indexing.jobs.lease import reap_builds
     from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes
 
-    close_old_connections()
-    try:
-        reap_builds()
-        enqueue_due_refreshes()
-        interrupt_stale_turns()
-        reap_learned()
-        tidy_unanswered()
-        purge_choices()
-        tidy_indexes()
-        forget_expired()
-    except DatabaseError:
-        logger.exception("The reaper could not reach the database; it tries again.")
-    finally:
-        close_old_connections()
+    return {
+        "jobs": reap_builds,
+        "refreshes": enqueue_due_refreshes,
+        "turns": interrupt_stale_turns,
+        "answers": reap_learned,
+        "loops": reap_loops,
+        "unanswered": tidy_unanswered,
+        "choices": purge_choices,
+        "imports": reap_imports,
+        "previews": purge_previews,
+        "memories": tidy_indexes,
+        "chats": forget_expired,
+    }
+
+
+def _with_database(who: str, look: Callable[[], None]) -> None:
+    """Look into the database from the worker's own process: no connection is left open for a process that it forks."""
+    from django.db import DatabaseError
+
+    from agents.database import close_connections, first_line, is_surprising
+    from agents.processes.heartbeat import no_fork
+
+    with no_fork():
+        try:
+            look()
+        except DatabaseError as error:
+            cause = first_line(error)
+            surprise = is_surprising(error)
+            logger.warning("%s could not use the database: %s", who, cause, exc_info=surprise)
+        finally:
+            close_connections()
 
 
 def _reconcile() -> None:
-    from celery.exceptions import OperationalError
-
     from knowledge.indexing.jobs.reconciliation import RECONCILE_TASK
 
+    # Several workers ask at the same time; the message of one is enough and does not outlive the next.
+    _send(RECONCILE_TASK, "the indexes are compared later")
+
+
+def _ask_for_retention() -> None:
+    from chat.server.nightly import is_night_due
+
+    def look() -> None:
+        if is_night_due():
+            _send(RETAIN_TASK, "what is past its time is deleted later")
+
+    _with_database("The nightly deletion", look)
+
+
+def _send(task: str, otherwise: str) -> None:
+    from celery.exceptions import OperationalError
+
     try:
-        # Several workers ask at the same time; the message of one is enough and does not outlive the next.
-        app.send_task(RECONCILE_TASK, expires=60)
+        app.send_task(task, expires=60)
     except OperationalError:
-        logger.warning("The broker is unreachable; the indexes are compared later.")
+        logger.warning("The broker is unreachable; %s.", otherwise)
+
+
+RETAIN_TASK = "config.celery.retain"
+
+
+@app.task(
+    name=RETAIN_TASK,
+    soft_time_limit=constants.RETAIN_SOFT_LIMIT_SECONDS,
+    time_limit=constants.RETAIN_HARD_LIMIT_SECONDS,
+)
+def retain() -> None:
+    from chat.server.nightly import retain_if_due
+
+    retain_if_due()
 
 
 app.steps["worker"].add(Reaper)
+
+
+@worker_init.connect
+def connect_without_a_pool(**_kwargs: Any) -> None:
+    """A task has one connection, which is closed at its end. A pool would be shared with the processes that are forked."""
+    from django.db import connections
+
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        if hasattr(connection, "close_pool"):
+            connection.close_pool()
+    for options in connections.settings.values():
+        options.get("OPTIONS", {}).pop("pool", None)
 
 
 @worker_init.connect
@@ -96,6 +192,44 @@ def die_with_the_server(**_kwargs: Any) -> None:
     from chat.server.supervision import WORKER_STOP_SECONDS, end_with_the_parent
 
     end_with_the_parent(WORKER_STOP_SECONDS)
+
+
+@before_task_publish.connect
+def name_the_request(headers: dict[str, Any], **_kwargs: Any) -> None:
+    from agents.processes.requests import current_request
+
+    if request_id := current_request():
+        headers["request_id"] = request_id
+
+
+@task_prerun.connect
+def work_for_the_request(task_id: str, task: Any, **_kwargs: Any) -> None:
+    """That of whoever asked for the task; a task that nobody asked for is its own."""
+    from agents.processes.requests import accepted_id, work_for
+
+    if not task.request.is_eager:
+        work_for(accepted_id(getattr(task.request, "request_id", None) or task_id))
+
+
+@task_postrun.connect
+def work_for_nobody(task: Any, **_kwargs: Any) -> None:
+    from agents.processes.requests import work_for
+
+    if not task.request.is_eager:
+        work_for("")
+
+
+@worker_init.connect
+def require_the_documents(**_kwargs: Any) -> None:
+    """A worker that cannot read what is uploaded would fail every job that another could do: it ends, and says why."""
+    from django.db import connections
+
+    from knowledge.storage import storage_problem
+
+    problem = storage_problem(may_mark=True)
+    connections.close_all()
+    if problem:
+        sys.exit(problem)
 
 
 @task_postrun.connect

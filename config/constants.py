@@ -15,6 +15,18 @@ RATE_LIMITS_CACHE_SECONDS = 10.0
 CALIBRATION_CACHE_SECONDS = 60.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
+#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have the
+#: 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at most.
+WEB_DATABASE_WAIT_SECONDS = 5.0
+#: For so long a process tries no other write once the database refused one, so that waits do not add up.
+DATABASE_PAUSE_SECONDS = 1.0
+
+# --- Questions as they are typed -------------------------------------------------------------------------------------
+
+#: How long a process may go on with the words of an index that has changed.
+VOCABULARY_CACHE_SECONDS = 300.0
+#: Points whose words are read, about a second: further ones have the same words.
+VOCABULARY_MOST_POINTS = 10_000
 
 # --- Language model and embedding server -----------------------------------------------------------------------------
 
@@ -35,6 +47,16 @@ TABLE_STORE_COMFORTABLE_POINTS = 100_000
 TABLE_STORE_PURGE_VERSIONS = 1_000
 #: From this similarity on, a use of an answer in memory counts twice.
 MEMORY_STRONG_SIMILARITY = 0.95
+#: Validated answers that have not taken effect everywhere yet: up to so many are compared with what would be given.
+UNSETTLED_ANSWERS_COMPARED = 200
+#: Entries of the memory that are compared with one way to ask a new validated answer, the nearest first.
+SUPERSEDED_CANDIDATES = 1_000
+#: The similarity that stands for the threshold of a memory that is off: it may be switched on later.
+SUPERSEDED_SIMILARITY = 0.8
+#: How far below the threshold of the memory an entry may be and still be compared: its question is another than the one asked.
+SUPERSEDED_SLACK = 0.1
+#: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a worker.
+ANSWERS_SETTLED_AT_ONCE = 50
 #: How many of the nearest entries the second key looks at for one question.
 MEMORY_MAX_CANDIDATES = 20
 #: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
@@ -58,6 +80,14 @@ MAX_DOCUMENT_CHARACTERS = 10_000_000
 #: A chunk's aim and ceiling (about 180 and 300 French words).
 CHUNK_TARGET_CHARACTERS = 1_100
 CHUNK_MAX_CHARACTERS = 1_800
+#: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
+#: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document says so.
+MAX_DOCUMENT_CHUNKS = 20_000
+MAX_DOCUMENT_WEIGHT = 1_000_000
+#: A longer heading is a paragraph: it would be repeated above each passage of its section.
+MAX_HEADING_CHARACTERS = 500
+#: Cells up to which the short rows of a table are filled up to its widest.
+MAX_FILLED_CELLS = 200_000
 #: A longer question or answer is not taken for one, whether found in a document or written by the model.
 QA_MAX_ANSWER_CHARACTERS = 6_000
 QA_MAX_QUESTION_CHARACTERS = 300
@@ -96,6 +126,17 @@ FAQ_MAX_PHRASINGS = 30
 #: One CSV file, read and checked within the request.
 FAQ_MAX_IMPORT_BYTES = 5 * 1024 * 1024
 FAQ_MAX_IMPORT_ROWS = 10_000
+#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares them all.
+FAQ_MAX_COMPARED = 1_000
+#: An import that waits for its uploader's choice is forgotten after this time; its rows with what they would replace.
+FAQ_PREVIEW_SECONDS = 24 * 3_600
+FAQ_MAX_PREVIEW_BYTES = 25 * 1024 * 1024
+#: Rows that an import writes in one transaction, about a second of the database's one writer; ...
+FAQ_IMPORT_BATCH = 50
+#: ... and up to so many are written before the page comes back. More are left to a worker.
+FAQ_IMPORT_AT_ONCE = 50
+#: Versions kept of a validated answer: the first and the latest ones. Each is as long as the answer.
+ANSWER_VERSIONS_KEPT = 50
 #: Entries of the memory that one action makes validated answers of; each is compared and indexed within the request.
 FAQ_MAX_PROMOTED = 100
 #: An agent keeps the newest of its unanswered questions only.
@@ -104,6 +145,11 @@ UNANSWERED_MAX_QUESTIONS = 5_000
 UNANSWERED_GROUP_THRESHOLD = 0.75
 #: Questions of a group that one replay asks again: each is a whole turn.
 UNANSWERED_REPLAY_QUESTIONS = 20
+#: Questions that are asked again for one validated answer, each as far as the path goes without a model (some 20 ms), ...
+LOOP_REPLAYS = 30
+#: ... answers that are compared with the open work in one product, and of an agent's thumbs down and choices the newest.
+LOOP_BATCH = 1_000
+LOOP_MAX_ITEMS = 500
 #: Of the latest turns, how many the page of refused answers reads.
 REFUSALS_MAX_TURNS = 1_000
 #: Choices between close questions that a deployment keeps for staff, those made last.
@@ -131,10 +177,20 @@ HANDOVERS_PER_DAY = 3
 
 # --- Conversations ---------------------------------------------------------------------------------------------------
 
+#: The body of a request must come within so long, and a second more for each so many bytes that have come: a slow phone
+#: sends its photo, and a connection that drips is closed.
+REQUEST_BODY_SECONDS = 20.0
+REQUEST_BODY_BYTES_PER_SECOND = 16 * 1024
+#: The headers of a request must come within so long, whether it is the first of its connection or a later one.
+REQUEST_HEADERS_SECONDS = 10.0
+#: What staff may send in one form beyond the files in it.
+FORM_BYTES = 2 * 1024 * 1024
 #: A frame of a page holds one question, in UTF-8 and JSON.
 MAX_FRAME_BYTES = 64 * 1024
 #: What `/v1` and the batch endpoint read of a request.
 API_MAX_BODY_BYTES = 1024 * 1024
+#: Texts of one request for vectors: 128 of a thousand characters are about a second of the local model.
+API_MAX_EMBEDDED_TEXTS = 128
 MAX_BATCH_BYTES = 1024 * 1024
 #: The longest result of one tool that a thread keeps.
 TOOL_MESSAGE_MAX_CHARACTERS = 50_000
@@ -157,8 +213,8 @@ EVENT_LOG_MAX_ENTRIES = 10_000
 #: ... how long Redis may take, and the longest pause before it is tried again.
 EVENT_LOG_TIMEOUT_SECONDS = 2.0
 EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
-#: Pauses between the tries to save an answer while the database is in trouble.
-SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0)
+#: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere else.
+SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
 #: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
 AFTERWARDS_DELAY_SECONDS = 1.0
 #: How long a model may take to name a conversation or to summarise it, after its answer.
@@ -176,8 +232,20 @@ SEARCH_MAX_CONVERSATIONS = 2_000
 SEARCH_MAX_WORDS = 8
 #: An export or a shared link holds the last exchanges only, where there are more.
 EXPORT_MAX_EXCHANGES = 200
+#: A PDF holds about so many lines, two hundred pages: some 3 s of processor at worst, and more than anybody prints.
+EXPORT_PDF_MAX_LINES = 10_000
 #: Links that one conversation may have at a time.
 SHARE_MAX_LINKS = 20
+
+#: How often in a minute somebody may read lists and messages, and export: a page reads a few times a minute, and an export of
+#: a long conversation as PDF takes seconds. Behind one address so many people may read at the same time.
+READS_PER_MINUTE = 300
+EXPORTS_PER_MINUTE = 10
+READERS_PER_ADDRESS = 20
+
+#: How long whoever accepts an option of a question keeps others from it, should they die: longer than the embedding model and the
+#: vector store may take together, tries included.
+CHOICE_CLAIM_SECONDS = 120.0
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
@@ -194,9 +262,47 @@ JOB_RETRY_SECONDS = 15.0
 JOB_RETRY_CEILING_SECONDS = 900.0
 #: How often documents whose rows were changed without a signal are looked for; 0: never.
 RECONCILE_SECONDS = 300.0
+#: A worker gives a sign of life this often, ...
+WORKER_BEAT_SECONDS = 10.0
+#: ... and is missing after this time: six beats, more than the embedded one takes to be started anew after a job.
+WORKER_SILENT_SECONDS = 60.0
 #: A job is asked to stop, then killed: longer than indexing the largest document with the slowest model.
 JOB_SOFT_LIMIT_SECONDS = 6 * 3600
 JOB_HARD_LIMIT_SECONDS = 6 * 3600 + 300
+
+# --- Migrations ------------------------------------------------------------------------------------------------------
+
+#: How long a migration waits for a table, on PostgreSQL: below the second after which it looks for deadlocks.
+MIGRATION_LOCK_SECONDS = 0.8
+#: How often, and after which pause: together some minutes, as long as a back-up of a large site may hold a table.
+MIGRATION_TRIES = 150
+MIGRATION_PAUSE_SECONDS = 1.0
+
+# --- What is past its time -------------------------------------------------------------------------------------------
+
+#: Rows that the nightly deletion takes in one transaction: others write between two.
+RETAIN_BATCH = 200
+#: How often a worker looks whether the nightly deletion is due.
+RETAIN_CHECK_SECONDS = 300.0
+#: The deletion is asked to stop, then killed; what is left goes the next night.
+RETAIN_SOFT_LIMIT_SECONDS = 3 * 3600
+RETAIN_HARD_LIMIT_SECONDS = 3 * 3600 + 300
+#: The row of a worker that is not seen any more.
+WORKER_ROW_DAYS = 30
+#: A file of a document that no row names: one that is being stored has no row yet.
+ORPHAN_FILE_HOURS = 24
+
+# --- Health ----------------------------------------------------------------------------------------------------------
+
+#: `/readyz` looks anew after this time, however often it is asked, ...
+READY_CACHE_SECONDS = 2.0
+#: ... and a part that has not answered within this time counts as down.
+PROBE_TIMEOUT_SECONDS = 3.0
+#: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
+PROBE_BYTES = 16 * 1024
+#: Free space below which a disk is called low, and full.
+DISK_LOW_BYTES = 1024**3
+DISK_FULL_BYTES = 64 * 1024**2
 
 # --- Web processes and admin -----------------------------------------------------------------------------------------
 
@@ -210,3 +316,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 EMAIL_TIMEOUT = 10
 #: Rows that one action of the admin deletes for good; a form names at most a thousand.
 ADMIN_MAX_DELETED = 500
+#: Of a search in the admin, so many words and characters count: each word is a condition on every searched column, and
+#: SQLite takes 1,000 of them; more words than these narrow nothing down.
+ADMIN_SEARCH_MAX_WORDS = 20
+ADMIN_SEARCH_MAX_CHARACTERS = 500

@@ -2,27 +2,32 @@
 
 import hmac
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
-from celery import current_app
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.conf import settings
-from django.core.cache import cache
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from kombu.exceptions import OperationalError
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from knowledge.exceptions import KnowledgeError
+from agents.models import Upkeep
+from agents.processes.heartbeat import worker_state
+from chat.server import figures
+from config.readiness import readiness
+from config.version import VERSION
+from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.models import BuildStatus, IndexBuild
-from knowledge.vectors.base import vector_store
-
-PROBE_TIMEOUT_SECONDS = 3
 
 
 @require_safe
@@ -35,19 +40,33 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Every part that an answer needs is reachable; 503 names those that are not."""
-    parts: dict[str, Callable[[], None]] = {
-        "database": _database,
-        "vector_store": lambda: vector_store().ping(),
-        "broker": _broker,
-    }
-    if settings.REDIS_URL:
-        parts["redis"] = lambda: cache.get("readyz")
-    states = {name: _state(probe) for name, probe in parts.items()}
-    ready = all(state == "ok" for state in states.values())
+    """Whether this process can answer questions, and how each part does (`config.readiness`); 503 where it cannot."""
+    told = readiness().told()
     return JsonResponse(
-        {"status": "ok" if ready else "unavailable", **states}, status=200 if ready else 503
+        {"version": VERSION, **told}, status=503 if told["status"] == "unavailable" else 200
     )
+
+
+#: By their whole path: a probe comes from inside, by an address instead of a name, and is answered by whoever is alive.
+_PROBES = {"/healthz": healthz, "/readyz": readyz}
+
+
+@sync_and_async_middleware
+def answer_probes(get_response: Any) -> Any:
+    """Ahead of everything else: a probe has no session, and `ALLOWED_HOSTS` does not name the address it came by."""
+
+    async def asynchronous(request: HttpRequest) -> HttpResponseBase:
+        if probe := _PROBES.get(request.path_info):
+            return await sync_to_async(probe)(request)
+        response: HttpResponseBase = await get_response(request)
+        return response
+
+    def synchronous(request: HttpRequest) -> HttpResponseBase:
+        probe = _PROBES.get(request.path_info, get_response)
+        response: HttpResponseBase = probe(request)
+        return response
+
+    return asynchronous if iscoroutinefunction(get_response) else synchronous
 
 
 @require_safe
@@ -56,24 +75,65 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, for staff and for the bearer of `METRICS_TOKEN`."""
     if not (_bears_token(request) or (request.user.is_authenticated and request.user.is_staff)):
         return HttpResponse(status=403)
-    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    with figures.read(Path(folder)) if folder else nullcontext():
+        text = generate_latest(_registry())
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
 
 class JobCollector(Collector):
-    """Indexing jobs, counted in the database when somebody asks: the same in every process."""
+    """Jobs, workers and upkeep, read from the database when somebody asks: the same in every process."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Nothing where the database is away: the other figures are still told."""
-        jobs = GaugeMetricFamily(
-            "repondant_index_jobs", "Indexing jobs, by status.", labels=["status"]
-        )
         try:
-            found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
+            yield from [*_job_figures(), *_worker_figures(), *_upkeep_figures()]
         except DatabaseError:
             return
-        for status in BuildStatus.values:
-            jobs.add_metric([status], found.get(status, 0))
-        yield jobs
+
+
+def _job_figures() -> Iterator[GaugeMetricFamily]:
+    jobs = GaugeMetricFamily("repondant_index_jobs", "Indexing jobs, by status.", labels=["status"])
+    found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
+    # Of which some files failed is a failure, as it is for staff: whoever is alerted of one is alerted of both.
+    partly = found.pop(BuildStatus.PARTLY_FAILED, 0)
+    for status in BuildStatus.values:
+        if status != BuildStatus.PARTLY_FAILED:
+            extra = partly if status == BuildStatus.FAILED else 0
+            jobs.add_metric([status], found.get(status, 0) + extra)
+    yield jobs
+    yield GaugeMetricFamily(
+        "repondant_jobs_waiting_seconds",
+        "How long the oldest job that could begin has waited for a worker.",
+        value=waiting_seconds(),
+    )
+
+
+def _worker_figures() -> Iterator[GaugeMetricFamily]:
+    workers = worker_state()
+    yield GaugeMetricFamily("repondant_workers", "Workers that live.", value=len(workers.alive))
+    if workers.seen_at is not None:
+        yield GaugeMetricFamily(
+            "repondant_worker_last_beat_timestamp_seconds",
+            "The last sign of life of any worker.",
+            value=workers.seen_at.timestamp(),
+        )
+
+
+def _upkeep_figures() -> Iterator[GaugeMetricFamily]:
+    runs = GaugeMetricFamily(
+        "repondant_upkeep_timestamp_seconds",
+        "When a kind of upkeep (reap, retain) last ended.",
+        labels=["kind"],
+    )
+    failed = GaugeMetricFamily(
+        "repondant_upkeep_failed", "Steps of the last run that failed.", labels=["kind"]
+    )
+    for row in Upkeep.objects.all():
+        if row.finished_at is not None:
+            runs.add_metric([row.name], row.finished_at.timestamp())
+        failed.add_metric([row.name], len(row.failed))
+    yield from (runs, failed)
 
 
 def _registry() -> CollectorRegistry:
@@ -91,21 +151,3 @@ def _bears_token(request: HttpRequest) -> bool:
     expected = f"Bearer {settings.METRICS_TOKEN}"
     given = request.headers.get("Authorization", "")
     return bool(settings.METRICS_TOKEN) and hmac.compare_digest(given.encode(), expected.encode())
-
-
-def _state(probe: Callable[[], None]) -> str:
-    try:
-        probe()
-    except (DatabaseError, KnowledgeError, OperationalError, OSError):
-        return "unavailable"
-    return "ok"
-
-
-def _database() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-
-
-def _broker() -> None:
-    with current_app.connection_for_read() as broker:
-        broker.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_SECONDS)

@@ -17,6 +17,7 @@ from config import constants
 
 # Each constant is a setting too: code reads it from `django.conf.settings`, with its type, and tests override it.
 from config.constants import *  # noqa: F403
+from config.version import VERSION
 
 # Lets generic classes of Django (`ModelForm[Agent]`) be written as the type checker wants them.
 django_stubs_ext.monkeypatch()
@@ -69,11 +70,14 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.headers.SecurityHeaders",
+    "config.health.answer_probes",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "chat.doors.errors.utf8_forms_only",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -239,6 +243,8 @@ MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
 # --- Documents -------------------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
+#: All files of one form of the admin together; whoever is not of the staff sends none.
+MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=500 * 1024 * 1024)
 #: Chunks that the model is asked about at the same time.
 UNIT_GENERATION_PARALLEL = env.int("UNIT_GENERATION_PARALLEL", default=4)
 #: A file is read in a process of its own, which may take this long and this much memory (address space).
@@ -318,12 +324,28 @@ SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
 TEMPORARY_CHAT_HOURS = env.float("TEMPORARY_CHAT_HOURS", default=24.0)
 #: Unanswered questions are forgotten after this many days.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
+#: Conversations are deleted so long after their last message; 0: never. What people wrote is theirs: a site says so itself.
+CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
+#: A browser that has not been seen for so long has to sign in again, and an anonymous one no longer finds its conversations.
+SESSION_DAYS = env.int("SESSION_DAYS", default=14)
+SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
+#: Finished indexing jobs, and the lines of the admin's log; 0: never.
+FINISHED_JOB_DAYS = env.int("FINISHED_JOB_DAYS", default=90)
+ADMIN_LOG_DAYS = env.int("ADMIN_LOG_DAYS", default=730)
+#: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours to run.
+RETAIN_HOUR = env.int("RETAIN_HOUR", default=3)
+if not -1 <= RETAIN_HOUR <= 23:
+    raise ImproperlyConfigured(
+        f"RETAIN_HOUR={RETAIN_HOUR} is no hour of the day; -1 switches it off."
+    )
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = True
+# RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is longer. Rows
+# are the truth, so that a message which went with its worker is sent again (`knowledge.indexing.jobs`).
+CELERY_TASK_ACKS_LATE = not CELERY_BROKER_URL.startswith(("amqp://", "amqps://"))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "repondant"
@@ -358,7 +380,20 @@ WHITENOISE_USE_FINDERS = True
 warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
 # They are small and read at once; what streams here is asynchronous.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
-MEDIA_ROOT = DATA_DIR / "documents"
+#: Where the documents' files are: a folder (shared, where there are several machines), or a bucket, `s3://bucket/prefix`.
+DOCUMENT_STORAGE = env.str("DOCUMENT_STORAGE", default="") or str(DATA_DIR / "documents")
+_bucket, _, _prefix = DOCUMENT_STORAGE.removeprefix("s3://").partition("/")
+MEDIA_ROOT = "" if DOCUMENT_STORAGE.startswith("s3://") else str(Path(DOCUMENT_STORAGE).resolve())
+STORAGES: dict[str, dict[str, object]] = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"}
+    if MEDIA_ROOT
+    # Its keys, region and address are those of the usual AWS variables.
+    else {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": {"bucket_name": _bucket, "location": _prefix, "file_overwrite": False},
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
 
 # --- Security --------------------------------------------------------------------------------------------------------
 
@@ -370,10 +405,14 @@ AUTH_PASSWORD_VALIDATORS = [
 #: Set behind TLS: secure cookies, and the proxy's header is believed.
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+#: How long browsers are told to come over TLS only; it cannot be taken back before that.
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0) if BEHIND_TLS else 0
 if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 #: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
+#: Connections, sockets of readers included, that one web process of `serve` holds; further ones are told to come back.
+WEB_CONNECTIONS = env.int("WEB_CONNECTIONS", default=2_000)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 LOGIN_URL = "login"
@@ -386,7 +425,7 @@ LOGOUT_REDIRECT_URL = "chat-home"
 UNFOLD: dict[str, object] = {
     "SITE_TITLE": "Répondant",
     "SITE_HEADER": "Répondant",
-    "SITE_SUBHEADER": "Administration",
+    "SITE_SUBHEADER": f"Administration · {VERSION}",
     "SITE_SYMBOL": "contact_support",
     "SITE_URL": "/",
     "SHOW_LANGUAGES": True,
@@ -416,27 +455,43 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["chat.doors.http.framework.CarriedSession"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.framework.BoundedJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.framework.StrictJSONParser"],
     "EXCEPTION_HANDLER": "chat.doors.errors.rest_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Répondant",
-    "VERSION": "0.1.0",
+    "VERSION": VERSION,
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chat.doors.openai.schema.add_v1",
+        "chat.doors.http.schema.add_questions",
     ],
 }
 
 # --- Logging ---------------------------------------------------------------------------------------------------------
 
+LOG_FORMAT = env.str("LOG_FORMAT", default="text")
+_formatters = {
+    "text": "agents.processes.logs.TextFormatter",
+    "json": "agents.processes.logs.JsonFormatter",
+}
+if LOG_FORMAT not in _formatters:
+    raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT!r} is unknown; choose text or json.")
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"line": {"()": _formatters[LOG_FORMAT]}},
+    "filters": {"refusals": {"()": "agents.processes.logs.RefusalsInOneLine"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["refusals"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
     "loggers": {
         # These log whole requests, headers included, at INFO and DEBUG.

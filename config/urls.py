@@ -5,11 +5,17 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from chat.access.sign_in import limited_sign_in
+from chat.access.sign_in import limited_password_change, limited_sign_in
 from config import health
 
+#: A database in trouble is answered by its name, wherever it was met.
+handler500 = "chat.doors.unavailable.failed"
 urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),
+    path(
+        "admin/password_change/",
+        limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
+    ),
     path("admin/", admin.site.urls),
     path(
         "login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"

@@ -12,13 +12,16 @@ class FaqsConfig(AppConfig):
     verbose_name = _("Réponses validées")
 
     def ready(self) -> None:
-        from faqs import indexing, recall, signals  # noqa: F401
+        from faqs import signals  # noqa: F401
+        from faqs.answers import indexing, standing
         from faqs.memory import signals as memory_signals  # noqa: F401
-        from faqs.second_key.agreement import compare_questions
+        from faqs.second_key.agreement import are_opposites, compare_questions
+        from knowledge.acronyms.objections import register_opposition_check
         from knowledge.indexing.points import register_point_source
         from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
 
         register_point_source(indexing.plan_learned)
-        register_faq_check(recall.confirm_learned)
+        register_faq_check(standing.confirm_learned)
+        register_opposition_check(are_opposites)
         register_agreement_check(lambda first, second: compare_questions(first, second).agrees)

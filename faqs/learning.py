@@ -1,54 +1,51 @@
-"""What the model wrote becomes an entry of the memory or does not; what persons validated is kept.
+"""What the model wrote becomes an entry of the memory, or does not.
 
 Receives plain values from `chat`, never its models. The memory learns (seed 000, section 5) what the model wrote from
 passages, finished and shown. A direct answer and a quotation hold nothing that is not in the documents already; an
 answer with a tool's result may be true for one person or one moment only.
-
-A validated answer's row is committed first and its points are asked for afterwards (`faqs.indexing`): it is kept
-whatever the state of the vector store.
 """
 
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
-from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.models import Agent, Deployment, MemoryLearning
-from faqs.exceptions import AnswerRejectedError
-from faqs.indexing import mark_pending, schedule_indexing
+from agents.models import Deployment, MemoryLearning
+from faqs.answers.precedence import is_answered_since
+from faqs.answers.texts import cited_sources
 from faqs.memory.array import current_audience
 from faqs.memory.entries import (
     Draft,
     doubt_entry,
     find_entry,
+    holding_shelf,
     project_of,
     report_pair,
     write_entry,
 )
-from faqs.memory.keys import PHASE, Scope, normalised_question, recipe_key
-from faqs.memory.origins import origins_of, stale_entries
+from faqs.memory.keys import PHASE, Scope, recipe_key
+from faqs.memory.origins import (
+    origins_of,
+    stale_entries,
+)
 from faqs.memory.personal_data import personal_data
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
     EntryStatus,
     LearnedResponse,
-    LearnedStatus,
-    Phrasing,
     StatusReason,
     WrongPair,
 )
+from faqs.second_key.agreement import ask_the_same
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 
@@ -69,13 +66,12 @@ NOT_LEARNED: dict[str, str | Promise] = {
     "source_changed": gettext_lazy("une source a changé, ou ne peut pas être suivie"),
     "other_scope": gettext_lazy("une autre phase ou un autre projet a la même clé"),
     "set_aside": gettext_lazy("l’équipe a écarté la réponse à cette question"),
+    "answered": gettext_lazy("la question a une réponse validée"),
 }
 
 _CITATION = re.compile(r"\[\d{1,3}\]")
-#: What an answer has for its reader only: its source line and its citations.
-_SOURCE_LINE = re.compile(r"\n+\*[^*\n]+\*\s*\[\d+\]\s*$")
-_NUMBER = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+#: How far the clocks of two machines may differ, and how long the transaction of a validated answer may take.
+_CLOCK_SLACK = timedelta(seconds=60)
 _REFUSAL = re.compile(
     r"je ne (?:sais|dispose|trouve|peux|suis)(?: \w+)? pas|je n'ai pas|aucune? (?:information|passage|source|r[ée]ponse)"
     r"|(?:passages?|sources?|documents?|informations?|extraits?|textes?)(?: \S+){0,3} ne "
@@ -114,6 +110,11 @@ class Lesson:
     source_turn: uuid.UUID | None = None
     #: Of a conversation with a phase or a project.
     scope: Scope | None = None
+    #: The agents of the deployment, and when the question was asked: what staff have validated since stands over this.
+    agent_ids: Sequence[int] = ()
+    asked_at: datetime | None = None
+    #: The questions of the validated answers that were found, by number of source where one was given to the model.
+    validated: Sequence[tuple[int | None, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ def reason_not_to_learn(lesson: Lesson, mode: str) -> str:
         return "not_valid"
     if is_refusal(lesson.answer):
         return "refusal"
+    if _is_answered(lesson):
+        return "answered"
     if personal_data(lesson.question) or personal_data(lesson.answer, public_texts=public):
         return "personal_data"
     return ""
@@ -161,7 +164,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
     """
     if reason := reason_not_to_learn(lesson, mode):
         return Learned("refused", reason)
-    origins = origins_of(lesson.sources)
+    sources = cited_sources(lesson.answer, lesson.sources)
+    origins = origins_of(sources)
     if origins is None:
         return Learned("refused", "source_changed")
     deployment = Deployment.objects.get(pk=lesson.deployment_id)
@@ -182,20 +186,43 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         language=lesson.language,
         authors=[lesson.author] if lesson.author else [],
         initial_score=lesson.score,
-        sources=[dict(source) for source in lesson.sources],
+        sources=[dict(source) for source in sources],
         origins=origins,
         source_turn=lesson.source_turn,
     )
-    existing = find_entry(draft)
-    if existing is not None:
-        if existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists():
-            return Learned("refused", "set_aside", existing.pk)
-        if not _is_same_scope(existing, scope):
-            return Learned("refused", "other_scope", existing.pk)
-        if _still_answers(existing, lesson.recipe, max_age_days):
-            return Learned("known", entry_id=existing.pk)
-    entry = write_entry(draft)
+    # With the shelf held: a validated answer that is committed now withdraws this entry, or is seen here.
+    with holding_shelf(deployment.pk):
+        existing = find_entry(draft)
+        if existing is not None:
+            if _is_set_aside(existing):
+                return Learned("refused", "set_aside", existing.pk)
+            if not _is_same_scope(existing, scope):
+                return Learned("refused", "other_scope", existing.pk)
+            if _still_answers(existing, lesson.recipe, max_age_days):
+                return Learned("known", entry_id=existing.pk)
+        since = (lesson.asked_at or timezone.now()) - _CLOCK_SLACK
+        if is_answered_since(lesson.agent_ids, [lesson.question], since=since):
+            return Learned("refused", "answered")
+        entry = write_entry(draft)
     return Learned("to_review" if waiting else "stored", waiting, entry.pk)
+
+
+def _is_answered(lesson: Lesson) -> bool:
+    """Whether a validated answer asks this very question, and is not what the answer was made from."""
+    cited = {source.get("n") for source in cited_sources(lesson.answer, lesson.sources)}
+    return any(
+        number not in cited and ask_the_same(question, lesson.question)
+        for number, question in lesson.validated
+    )
+
+
+def _is_set_aside(entry: CachedResponse) -> bool:
+    """By a person: marked obsolete, reported as wrong, or superseded by a validated answer."""
+    return (
+        entry.status == EntryStatus.OBSOLETE
+        or entry.status_reason == StatusReason.SUPERSEDED
+        or entry.wrong_pairs.exists()
+    )
 
 
 def report_wrong(
@@ -274,190 +301,3 @@ def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> 
     overdue = entry.review_on is not None and entry.review_on < timezone.localdate()
     expired = entry.confirmed_at < timezone.now() - timedelta(days=max_age_days)
     return not overdue and not expired and not stale_entries().filter(pk=entry.pk).exists()
-
-
-DEFAULT_CATEGORY = "FAQ"
-
-
-def add_manual_faq(
-    *,
-    agent: Agent,
-    question: str,
-    answer: str,
-    phrasings: Sequence[str] = (),
-    owner: AbstractBaseUser | None = None,
-    in_worker: bool = True,
-) -> LearnedResponse:
-    """Keep a validated answer and have it indexed, as `save_learned` does a row that has more than these."""
-    response = LearnedResponse(
-        agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None
-    )
-    save_learned(response, phrasings=phrasings, in_worker=in_worker)
-    return response
-
-
-def learn_from_message(
-    *,
-    agent: Agent,
-    message_uuid: uuid.UUID,
-    question: str,
-    answer: str,
-    corrected_answer: str = "",
-    owner: AbstractBaseUser | None = None,
-) -> LearnedResponse:
-    """Keep the answer of a message that a person validated, or its correction. The same message again updates."""
-    response = LearnedResponse.objects.filter(agent=agent, source_message=message_uuid).first()
-    if response is None:
-        response = LearnedResponse(agent=agent, source_message=message_uuid)
-        response.owner_id = owner.pk if owner else None
-    response.question = question
-    response.answer = corrected_answer.strip() or answer
-    validate(response)
-    save_learned(response)
-    return response
-
-
-def draft_faq(
-    *,
-    agent: Agent,
-    question: str,
-    phrasings: Sequence[str] = (),
-    answer: str = "",
-    reason: str = "",
-    owner: AbstractBaseUser | None = None,
-) -> LearnedResponse:
-    """An answer to be written or approved: kept in *to review*, not served."""
-    response = LearnedResponse(
-        agent=agent,
-        question=question,
-        answer=answer,
-        status=LearnedStatus.TO_REVIEW,
-        status_reason=reason or _("Brouillon à relire."),
-        owner_id=owner.pk if owner else None,
-    )
-    save_learned(response, phrasings=phrasings)
-    return response
-
-
-def save_learned(
-    response: LearnedResponse, *, phrasings: Sequence[str] | None = None, in_worker: bool = True
-) -> None:
-    """Check and store a row with its phrasings (`None` leaves them alone), then have its points follow.
-
-    Raises `AnswerRejectedError` with what is wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
-    """
-    response.question = one_line(response.question)
-    response.question_key = normalised_question(response.question)
-    response.answer = clean_answer(response.answer)
-    response.category = one_line(response.category)[:200] or DEFAULT_CATEGORY
-    others = None if phrasings is None else other_phrasings(response.question, phrasings)
-    check_texts(
-        response.question,
-        response.answer,
-        others or (),
-        needs_answer=response.status == LearnedStatus.VALID,
-    )
-    with transaction.atomic():
-        response.save()
-        if others is not None:
-            _store_phrasings(response, others)
-        (schedule_indexing if in_worker else mark_pending)([response.pk])
-    response.refresh_from_db()
-
-
-def validate(response: LearnedResponse) -> None:
-    """Make a row valid as of now: a review date that has passed has been met."""
-    response.status, response.status_reason = LearnedStatus.VALID, ""
-    if _is_overdue(response):
-        response.review_date = None
-
-
-def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "") -> int:
-    """Put rows in service or take them out; their points follow. Rows without an answer are never made valid."""
-    keys = [
-        row.pk
-        for row in rows
-        if status is not LearnedStatus.VALID or (row.answer and not _is_overdue(row))
-    ]
-    with transaction.atomic():
-        LearnedResponse.objects.filter(pk__in=keys).update(
-            status=status, status_reason=reason[:500], updated_at=timezone.now()
-        )
-        schedule_indexing(keys)
-    return len(keys)
-
-
-def record_served(learned_id: int) -> None:
-    """Count an answer that was given."""
-    LearnedResponse.objects.filter(pk=learned_id).update(
-        times_served=F("times_served") + 1, last_served_at=timezone.now()
-    )
-
-
-def one_line(text: str) -> str:
-    """A question on one line, without characters that cannot be seen."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def clean_answer(text: str) -> str:
-    """An answer with unix line ends and without control characters, at both ends without blanks."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(c for c in lines if c.isprintable() or c in "\n\t").strip()
-
-
-def without_citations(answer: str) -> str:
-    """The text of an answer without its source line and its numbers of sources; brackets in code are code."""
-    text = _SOURCE_LINE.sub("", answer)
-    pieces, position = [], 0
-    for code in _CODE.finditer(text):
-        pieces += [_NUMBER.sub("", text[position : code.start()]), code[0]]
-        position = code.end()
-    return "".join([*pieces, _NUMBER.sub("", text[position:])]).strip()
-
-
-def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
-    """The phrasings that say anything new, each once, in their order."""
-    seen, kept = {normalised_question(question)}, []
-    for text in map(one_line, phrasings):
-        if text and (key := normalised_question(text)) not in seen:
-            seen.add(key)
-            kept.append(text)
-    return kept
-
-
-def check_texts(
-    question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True
-) -> None:
-    """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
-    longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
-    if not any(c.isalnum() for c in question):
-        raise AnswerRejectedError(_("La question est vide."))
-    if needs_answer and not answer:
-        raise AnswerRejectedError(_("La réponse est vide."))
-    if any(len(text) > longest for text in (question, *phrasings)):
-        raise AnswerRejectedError(
-            _("Une question dépasse %(limit)d caractères.") % {"limit": longest},
-        )
-    if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
-        raise AnswerRejectedError(
-            _("La réponse dépasse %(limit)d caractères.")
-            % {"limit": settings.QA_MAX_ANSWER_CHARACTERS},
-        )
-    if len(phrasings) > most:
-        raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
-    if any(not any(c.isalnum() for c in text) for text in phrasings):
-        raise AnswerRejectedError(_("Une formulation est vide."))
-
-
-def _is_overdue(row: LearnedResponse) -> bool:
-    return row.review_date is not None and row.review_date < timezone.localdate()
-
-
-def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
-    """A phrasing that stays keeps its row, and so its point and its vector."""
-    stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
-    gone = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
-    Phrasing.objects.filter(pk__in=gone).delete()
-    Phrasing.objects.bulk_create(
-        Phrasing(response=response, text=text) for text in texts if text not in stored
-    )

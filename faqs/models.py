@@ -5,17 +5,17 @@ Entries are written by the verbs of `faqs.memory.entries` only: each write gives
 shelf, which the arrays in memory follow. A bare `update()` or `bulk_create()` would go unseen.
 
 A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
-index of its agent, under the same id. The row is the truth and `index_state` says whether the points have followed
-it; nothing is served from a row that is not wholly indexed. `faqs.learning` and `faqs.indexing` write these rows.
+index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether the
+points have followed it. `faqs.answers.writing` and `faqs.answers.indexing` write these rows.
 """
 
 import uuid
-from datetime import date
-from typing import ClassVar, Self
+from datetime import date, timedelta
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -41,6 +41,7 @@ class StatusReason(models.TextChoices):
     CHUNK_CHANGED = "chunk_changed", _("un passage d’origine a changé, a été désactivé ou supprimé")
     AGENT_CHANGED = "agent_changed", _("apprise d’un autre agent")
     REVIEW_DUE = "review_due", _("la date de relecture est passée")
+    SUPERSEDED = "superseded", _("une réponse validée à la même question est plus récente")
     IMPORTED = "imported", _("importée, en attente d’une relecture")
     STAFF = "staff", _("décision de l’équipe")
 
@@ -103,6 +104,18 @@ class CachedResponse(models.Model):
         _("raison"), max_length=20, choices=StatusReason.choices, blank=True, default=""
     )
     status_note = models.TextField(_("note"), blank=True, default="", max_length=2_000)
+    #: When a person last vouched for it; empty where the answer is only learned. The newest human word wins.
+    validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
+    #: The validated answer that took its place (`faqs.answers.precedence`).
+    superseded_by = models.ForeignKey(
+        "LearnedResponse",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="superseded_entries",
+        verbose_name=_("remplacée par"),
+        editable=False,
+    )
     #: Its age counts from here: when it was learned, or last confirmed by staff.
     confirmed_at = models.DateTimeField(_("confirmée le"), default=timezone.now, editable=False)
     review_on = models.DateField(
@@ -168,6 +181,30 @@ class ResponseChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.response_id} · {self.chunk_id}"
+
+
+class ResponseAnswer(models.Model):
+    """A validated answer that an entry was made from, as it was then: MD5 of its question and answer.
+
+    As with passages, the row outlives what it names: so its entries are found once the answer has gone.
+    """
+
+    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="answers")
+    learned = models.ForeignKey(
+        "LearnedResponse", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
+    )
+    fingerprint = models.CharField(max_length=32)
+
+    class Meta:
+        db_table = "responses_answers"
+        verbose_name = _("réponse validée d’une réponse en mémoire")
+        verbose_name_plural = _("réponses validées des réponses en mémoire")
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["response", "learned"], name="response_answer_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.response_id} · {self.learned_id}"
 
 
 class WrongPair(models.Model):
@@ -265,10 +302,14 @@ class IndexState(models.TextChoices):
 
 
 def standing_condition(prefix: str = "", *, today: date | None = None) -> Q:
-    """Valid, and the review date not passed; `prefix` leads to the row from another model."""
+    """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another model."""
     today = today or timezone.localdate()
     undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
-    return Q(**{f"{prefix}status": LearnedStatus.VALID}) & (undated | ahead)
+    valid = Q(**{f"{prefix}status": LearnedStatus.VALID})
+    in_review = Q(
+        **{f"{prefix}status": LearnedStatus.TO_REVIEW, f"{prefix}is_given_in_review": True}
+    )
+    return (valid | in_review) & (undated | ahead)
 
 
 class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
@@ -276,9 +317,26 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         """Rows that should have points: valid, and their review date not passed."""
         return self.filter(standing_condition(today=today))
 
-    def answering(self, today: date | None = None) -> Self:
-        """Rows that may be served: standing, and all of their points written."""
-        return self.standing(today).filter(index_state=IndexState.INDEXED)
+    def unsettled(self) -> Self:
+        """Rows whose last change has not taken effect everywhere yet: points written, older answers withdrawn."""
+        return self.filter(settled_revision__lt=F("revision"))
+
+    def mark_pending(self, **changes: Any) -> int:
+        """Apply changes whose points, and whatever else they take effect on, have to follow; how many rows."""
+        # A worker is nudged at once; the reaper waits a little, so as not to do the same work beside it.
+        grace = timezone.now() + timedelta(seconds=settings.JOB_REAP_SECONDS)
+        return self.update(
+            index_state=IndexState.PENDING,
+            index_error="",
+            attempts=0,
+            next_attempt_at=grace,
+            revision=F("revision") + 1,
+            **changes,
+        )
+
+    def with_open_loops(self) -> Self:
+        """Rows whose last change has taken effect, and was not yet tried on what it may answer (`chat.staff.quality.loops`)."""
+        return self.filter(loops_revision__lt=F("settled_revision"), settled_revision=F("revision"))
 
     def review_overdue(self, today: date | None = None) -> Self:
         today = today or timezone.localdate()
@@ -288,7 +346,8 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         """Rows whose points have not followed them and whose next try has come."""
         return self.filter(
             Q(next_attempt_at=None) | Q(next_attempt_at__lte=timezone.now()),
-            index_state__in=[IndexState.PENDING, IndexState.FAILED],
+            Q(index_state__in=[IndexState.PENDING, IndexState.FAILED])
+            | Q(settled_revision__lt=F("revision")),
         )
 
 
@@ -339,6 +398,33 @@ class LearnedResponse(models.Model):
     indexed_at = models.DateTimeField(_("indexée le"), null=True, blank=True)
     #: Raised by every change of what is indexed, so that an indexing of an older text cannot count as done.
     revision = models.PositiveIntegerField(default=1, editable=False)
+    #: The revision that has taken effect everywhere: points written, and what it supersedes withdrawn.
+    settled_revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    #: The revision that was last tried on the open work: groups, thumbs down, choices.
+    loops_revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    #: When a person last wrote, validated or restored it. The newest human word wins (`faqs.answers.precedence`).
+    validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
+    #: What took its place: a newer validated answer, or an entry of the memory that staff validated since.
+    superseded_by = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="superseded_answers",
+        verbose_name=_("remplacée par"),
+        editable=False,
+    )
+    superseded_by_entry = models.ForeignKey(
+        CachedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="superseded_answers",
+        verbose_name=_("remplacée par l’entrée"),
+        editable=False,
+    )
+    #: To review because a passage changed, and given meanwhile (`withhold_stale_answers` was off).
+    is_given_in_review = models.BooleanField(default=False, db_default=False, editable=False)
     times_served = models.PositiveIntegerField(_("réponses données"), default=0)
     last_served_at = models.DateTimeField(_("dernière réponse"), null=True, blank=True)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
@@ -354,6 +440,16 @@ class LearnedResponse(models.Model):
             models.Index(fields=["agent", "question_key"]),
             models.Index(fields=["index_state", "next_attempt_at"]),
             models.Index(fields=["status", "review_date"]),
+            models.Index(
+                fields=["agent"],
+                condition=Q(settled_revision__lt=F("revision")),
+                name="idx_answers_unsettled",
+            ),
+            models.Index(
+                fields=["agent"],
+                condition=Q(loops_revision__lt=F("settled_revision")),
+                name="idx_answers_open_loops",
+            ),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(
@@ -366,11 +462,17 @@ class LearnedResponse(models.Model):
     def __str__(self) -> str:
         return self.question
 
+    def points(self) -> list[tuple[str, str]]:
+        """The point and the text of every way to ask it, the question first."""
+        others = [(str(phrasing.point_id), phrasing.text) for phrasing in self.phrasings.all()]
+        return [(str(self.point_id), self.question), *others]
+
     @property
     def is_standing(self) -> bool:
         """Whether this row should have points; the same rule as the queryset's."""
         overdue = self.review_date is not None and self.review_date < timezone.localdate()
-        return self.status == LearnedStatus.VALID and not overdue
+        in_review = self.status == LearnedStatus.TO_REVIEW and self.is_given_in_review
+        return (self.status == LearnedStatus.VALID or in_review) and not overdue
 
 
 class Phrasing(models.Model):
@@ -395,6 +497,130 @@ class Phrasing(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+
+class AnswerChunk(models.Model):
+    """A passage that a validated answer was made from, as it was then (the shape of `ResponseChunk`)."""
+
+    response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="chunks")
+    chunk = models.ForeignKey(
+        Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
+    )
+    with_units = models.BooleanField(default=False)
+    fingerprint = models.CharField(max_length=32)
+
+    class Meta:
+        verbose_name = _("passage d’une réponse validée")
+        verbose_name_plural = _("passages des réponses validées")
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["response", "chunk", "with_units"], name="answer_chunk_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.response_id} · {self.chunk_id}"
+
+
+class WrittenHow(models.TextChoices):
+    """By which door a version of a validated answer came."""
+
+    TYPED = "typed", _("Saisie")
+    CORRECTED = "corrected", _("Correction d’une réponse donnée")
+    PROMOTED = "promoted", _("Promue de la mémoire")
+    IMPORTED = "imported", _("Importée")
+    UNANSWERED = "unanswered", _("Question sans réponse")
+    CHOICE = "choice", _("Choix entre questions proches")
+    RESTORED = "restored", _("Version restaurée")
+    STATUS = "status", _("Changement d’état")
+    SYSTEM = "system", _("Automatique")
+
+
+class AnswerVersion(models.Model):
+    """A validated answer as it stood after one change: who made it, when, by which door. Never edited."""
+
+    response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField(_("version"))
+    made_at = models.DateTimeField(_("le"), default=timezone.now)
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("par"),
+    )
+    how = models.CharField(_("comment"), max_length=20, choices=WrittenHow.choices)
+    question = models.CharField(_("question"), max_length=1_000)
+    phrasings = models.JSONField(_("autres formulations"), default=list)
+    answer = models.TextField(_("réponse"), blank=True)
+    category = models.CharField(_("catégorie"), max_length=200, blank=True, default="")
+    status = models.CharField(_("validité"), max_length=20, choices=LearnedStatus.choices)
+    status_reason = models.CharField(_("raison"), max_length=500, blank=True, default="")
+    review_date = models.DateField(_("à revoir le"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("version d’une réponse validée")
+        verbose_name_plural = _("versions des réponses validées")
+        ordering: ClassVar = ["-number"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["response", "number"], name="version_once_per_response")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.response_id} · {self.number}"
+
+
+class ImportState(models.TextChoices):
+    PLANNED = "planned", _("À choisir")
+    APPLYING = "applying", _("En cours")
+    DONE = "done", _("Terminé")
+    FAILED = "failed", _("En échec")
+
+
+class ImportPreview(models.Model):
+    """An import that was planned, waits for its uploader's choice, and is then applied.
+
+    `faqs.files.previews` writes and forgets it; `faqs.files.applying` carries it out, under a lease that each batch renews.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    uploaded_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
+    )
+    uploaded_at = models.DateTimeField(default=timezone.now, db_index=True)
+    #: The `ImportPlan`, as compressed JSON.
+    plan = models.BinaryField()
+    #: Lines of the file that were chosen so far.
+    chosen = models.JSONField(default=list)
+
+    state = models.CharField(
+        max_length=20, choices=ImportState.choices, default=ImportState.PLANNED
+    )
+    #: Rows to write, and those that are behind: written or refused. A batch of rows and this number are one transaction.
+    total = models.PositiveIntegerField(default=0)
+    done = models.PositiveIntegerField(default=0)
+    created = models.PositiveIntegerField(default=0)
+    updated = models.PositiveIntegerField(default=0)
+    #: Rows that could not be kept: `line`, `item`, `reason`.
+    refused = models.JSONField(default=list)
+    #: Answers that had changed since the plan when it began.
+    stale = models.JSONField(default=list)
+    error = models.TextField(blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("import en attente")
+        verbose_name_plural = _("imports en attente")
+
+    def __str__(self) -> str:
+        return str(self.pk)
 
 
 # --- Unanswered questions --------------------------------------------------------------------------------------------
@@ -431,6 +657,8 @@ class QuestionGroup(models.Model):
         related_name="question_groups",
         verbose_name=_("réponse validée"),
     )
+    #: When a replay last showed that its questions are answered.
+    answered_at = models.DateTimeField(_("répondu le"), null=True, blank=True, editable=False)
     recipe = models.CharField(max_length=64, editable=False)
     created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
     vector = models.BinaryField(editable=False)
@@ -470,6 +698,16 @@ class UnansweredQuestion(models.Model):
     score = models.FloatField(_("meilleur score"), null=True, blank=True)
     source_turn = models.UUIDField(unique=True, editable=False)
     asked_at = models.DateTimeField(_("posée le"), default=timezone.now)
+    #: The validated answer that a replay showed it is given now.
+    answered_by = models.ForeignKey(
+        LearnedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("répondue par"),
+        editable=False,
+    )
     recipe = models.CharField(max_length=64, editable=False)
     vector = models.BinaryField(editable=False)
 
@@ -492,6 +730,7 @@ class UnansweredQuestion(models.Model):
 class ChoiceStatus(models.TextChoices):
     OPEN = "open", _("À relire")
     ACCEPTED = "accepted", _("Acceptée")
+    ANSWERED = "answered", _("Répondue depuis")
     DISMISSED = "dismissed", _("Écartée")
 
 
@@ -538,6 +777,16 @@ class OptionChoice(models.Model):
     status = models.CharField(
         _("état"), max_length=20, choices=ChoiceStatus.choices, default=ChoiceStatus.OPEN
     )
+    #: The validated answer that answers the question since.
+    answered_by = models.ForeignKey(
+        LearnedResponse,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("répondue par"),
+        editable=False,
+    )
 
     class Meta:
         verbose_name = _("choix entre questions proches")
@@ -552,3 +801,22 @@ class OptionChoice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.question[:80]} → {self.option[:80]}"
+
+
+class ChoiceClaim(models.Model):
+    """That somebody is accepting an option of a question: nobody else does, before they are done or their time is over."""
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="+")
+    question_hash = models.CharField(max_length=64)
+    holder = models.UUIDField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["deployment", "question_hash"], name="choice_claimed_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.deployment_id}/{self.question_hash}"

@@ -13,12 +13,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import effective_config
-from faqs.duplicates import SimilarAnswer, find_similar
+from faqs.answers.duplicates import SimilarAnswer, find_same
+from faqs.answers.indexing import sync_learned
+from faqs.answers.texts import clean_answer, one_line, without_citations
+from faqs.answers.writing import save_learned
 from faqs.exceptions import AnswerRejectedError
-from faqs.indexing import sync_learned
-from faqs.learning import add_manual_faq, clean_answer, one_line, without_citations
-from faqs.memory.origins import stale_entries
-from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
+from faqs.memory.origins import entry_passages, stale_entries
+from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrittenHow
 from faqs.recall import REFUSALS
 
 #: Why an entry may wait for staff without anything being wrong with it.
@@ -43,18 +44,20 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
 
     Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
     """
+    agent = entry.deployment.agent
+    question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
+    similar = find_same(agent=agent, questions=[question], answer=answer)
+    if similar:
+        return Promotion(similar=similar[0])
     if reason := _why_not(entry):
         raise AnswerRejectedError(
             _("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason}
         )
-    agent = entry.deployment.agent
-    question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
-    similar = find_similar(agent=agent, questions=[question], answer=answer)
-    if similar:
-        return Promotion(similar=similar[0])
-    response = add_manual_faq(
-        agent=agent, question=question, answer=answer, owner=owner, in_worker=False
+    response = LearnedResponse(
+        agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None
     )
+    passages = entry_passages(entry.pk)
+    save_learned(response, passages=passages, how=WrittenHow.PROMOTED, by=owner, in_worker=False)
     # At once: the next entry may ask the same in other words, and is compared with what is indexed.
     sync_learned([response.pk])
     return Promotion(response=response)

@@ -1,17 +1,17 @@
 """Answers that exist already: the memory guard, and validated answers among what a search found.
 
 In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
-first, the most recent of equals before the others; each must agree by the second key, and is then claimed on its row:
-one conditional update that counts the use and holds only while the entry is the version that was compared and its
+first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the second
+key, and is then claimed on its row: one conditional update that counts the use and holds only while the entry is the version that was compared and its
 passages are what they were. Refusals come back with their reasons. Synchronous, for the database bridge.
 
-Of a validated answer the row's text is served, never the store's (`confirm_learned`).
+Of a validated answer the row's text is served, never the store's (`faqs.answers.standing`).
 """
 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -25,12 +25,14 @@ from django.utils.translation import gettext_lazy
 
 from agents.database import single_write
 from agents.effective import EffectiveConfig
+from faqs.answers.precedence import is_answered_since
 from faqs.memory.array import Held, nearest_entries
 from faqs.memory.array import MemoryMark as MemoryMark
 from faqs.memory.array import is_known_empty as is_known_empty
 from faqs.memory.array import memory_mark as memory_mark
 from faqs.memory.array import stored_mark as stored_mark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself, set_status
+from faqs.memory.entries import memory_threshold as memory_threshold
 from faqs.memory.keys import PHASE, may_answer, question_hash
 from faqs.memory.keys import Scope as Scope
 from faqs.memory.keys import normalised_question as normalised_question
@@ -40,17 +42,13 @@ from faqs.memory.origins import STALE, stale_entries
 from faqs.models import (
     CachedResponse,
     EntryStatus,
-    IndexState,
-    LearnedKind,
-    LearnedResponse,
-    Phrasing,
     ResponseChunk,
     StatusReason,
-    standing_condition,
 )
+from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.disagreement import Disagreement, explain_differences
-from knowledge.calibration.profiles import threshold_profile
+from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.language.folding import fold, words
 from knowledge.search import Passage, SearchResult
@@ -71,6 +69,7 @@ REFUSALS: dict[str, str | Promise] = {
     "review_due": gettext_lazy("date de relecture passée"),
     "chunk_changed": gettext_lazy("un passage d’origine a changé, a été désactivé ou supprimé"),
     "reported": gettext_lazy("signalée comme fausse pour cette question"),
+    "superseded": gettext_lazy("une réponse validée à la même question est plus récente"),
 }
 
 #: The version says that the row is the one that was compared: its question, its status, its age, its reports.
@@ -106,9 +105,13 @@ class Lookup:
     writes: bool = True
     #: Of a conversation with a phase or a project: only what was learned in the same may answer.
     scope: Scope | None = None
+    #: The agents of the deployment, whose validated answers stand over what the memory learned.
+    agent_ids: Sequence[int] = ()
     #: By agent, where several differ: an entry leaves on the terms of the agent whose passages it came from. `None`
     #: stands for the default agent, and for entries without passages.
     terms: Mapping[int | None, Terms] = field(default_factory=dict)
+    #: The acronyms and synonyms by which two questions are one.
+    forms: Forms = NO_FORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ class RecalledAnswer:
     #: The one that it reached, and whether it may be given.
     threshold: float
     is_shadow: bool = False
+    #: Its question is another without the acronyms and synonyms.
+    is_by_form: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +175,6 @@ class Recall:
     answer: RecalledAnswer | None = None
     refused: tuple[Verdict, ...] = ()
     best_score: float | None = None
-
-
-def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
-    """The similarity from which the memory answers: staff's, the environment's, the model's profile; else off."""
-    if not config.memory:
-        return None
-    if config.memory_threshold is not None:
-        return config.memory_threshold
-    if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
-        return float(settings.MEMORY_SIMILARITY_THRESHOLD)
-    profile = threshold_profile(model, config.agent_slug)
-    return None if profile is None else profile.memory
 
 
 def lookup_of(
@@ -202,6 +195,7 @@ def lookup_of(
         auto_prune=prunes_itself(config),
         writes=writes and not all(one.is_shadow for one in terms.values()),
         scope=scope,
+        agent_ids=[each.agent_id for each in config.of_each_agent],
         terms=terms,
     )
 
@@ -236,7 +230,7 @@ def recall_cached(
     if not nearest.found:
         return Recall()
     refused: list[Verdict] = []
-    for held, score in nearest.found:
+    for held, score in sorted(nearest.found, key=lambda each: _is_by_form(each[0], lookup)):
         judged = _judge(held, score, lookup, mark.audience)
         if isinstance(judged, RecalledAnswer):
             return Recall(judged, tuple(refused), score)
@@ -301,10 +295,15 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         return _refused(held, score, "reported")
     if held.question != asked and normalised_question(held.question) != normalised_question(asked):
         decision = would_serve(
-            stored=held.question, asked=asked, score=score, threshold=terms.threshold
+            stored=lookup.forms.one_writing(held.question),
+            asked=lookup.forms.one_writing(asked),
+            score=score,
+            threshold=terms.threshold,
         )
         if not decision.served:
             return _refused(held, score, "second_key", decision)
+    if _is_superseded(held, lookup):
+        return _refused(held, score, "superseded")
     row = _take(held, score, counts=lookup.writes and not terms.is_shadow)
     if row is None:
         return _why_not_taken(held, score, lookup)
@@ -317,7 +316,26 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         sources=json.loads(sources) if isinstance(sources, str) else sources,
         threshold=terms.threshold,
         is_shadow=terms.is_shadow,
+        is_by_form=_is_by_form(held, lookup),
     )
+
+
+def _is_by_form(held: Held, lookup: Lookup) -> bool:
+    """Whether the two questions agree by an acronym or a synonym alone, if they do."""
+    asked = lookup.question
+    return lookup.forms.unite(held.question, asked) and not ask_the_same(held.question, asked)
+
+
+def _is_superseded(held: Held, lookup: Lookup) -> bool:
+    """Whether a person has answered this since, in a word that has not withdrawn the entry yet."""
+    questions = [lookup.question, held.question]
+    if not is_answered_since(lookup.agent_ids, questions):
+        return False
+    entry = CachedResponse.objects.filter(pk=held.pk)
+    vouched_for = entry.values_list("validated_at", flat=True).first()
+    if held.is_scoped and vouched_for is not None:
+        return False
+    return is_answered_since(lookup.agent_ids, questions, than=vouched_for)
 
 
 def _terms_of(held: Held, lookup: Lookup) -> Terms:
@@ -410,43 +428,6 @@ def recall_learned(found: SearchResult, question: str) -> LearnedRecall:
             (hit for hit in found.hits if hit.is_courtesy and _bare(hit.question) == asked), None
         ),
     )
-
-
-def confirm_learned(hits: Sequence[Passage], agent_id: int) -> list[Passage]:
-    """The hits whose row answers now, with its text; a point that no longer says what its row says is no hit."""
-    by_point = _rows_of([hit.point_id for hit in hits], agent_id)
-    confirmed = []
-    for hit in hits:
-        row = by_point.get(hit.point_id)
-        if row is not None and row[0] == hit.question:
-            _text, learned_id, kind, answer = row
-            confirmed.append(
-                replace(
-                    hit,
-                    content=answer,
-                    learned_id=learned_id,
-                    has_questions=True,
-                    is_courtesy=kind == LearnedKind.COURTESY,
-                )
-            )
-    return confirmed
-
-
-def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, tuple[str, int, str, str]]:
-    # Two plain queries rather than one union, which takes longer to compile than both.
-    questions = (
-        LearnedResponse.objects.answering()
-        .filter(agent_id=agent_id, point_id__in=point_ids)
-        .values_list("point_id", "question", "pk", "kind", "answer")
-    )
-    phrasings = Phrasing.objects.filter(
-        standing_condition("response__"),
-        point_id__in=point_ids,
-        response__agent_id=agent_id,
-        response__index_state=IndexState.INDEXED,
-    ).values_list("point_id", "text", "response_id", "response__kind", "response__answer")
-    rows = (*questions.order_by(), *phrasings.order_by())
-    return {str(point): (text, pk, kind, answer) for point, text, pk, kind, answer in rows}
 
 
 def _learned_first(hits: Iterator[Passage]) -> Iterator[Passage]:

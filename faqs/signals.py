@@ -1,27 +1,86 @@
-"""Vector cleanup after deletions, which cascades and bulk actions of the admin do without calling any verb.
+"""What follows changes that call no verb of ours: deletions by cascade, passages that change or go.
 
-Each receiver only enqueues. Nothing that was deleted is served meanwhile: every hit is confirmed against its row.
+Vectors of what was deleted are cleaned up by a worker; nothing of it is served meanwhile, as every hit is confirmed against its
+row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
 """
 
 import logging
+from functools import partial
 from typing import Any
 
 from celery.exceptions import OperationalError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.db.models.signals import pre_delete
+from django.db.models.signals import post_save, pre_delete
 from django.dispatch import receiver
 
-from faqs.indexing import point_ids
+from agents.models import Specialist
+from faqs.answers.indexing import point_ids, unsettle
+from faqs.answers.writing import review_stale_answers
+from faqs.memory.entries import review_stale
 from faqs.models import LearnedResponse, Phrasing
 from faqs.tasks import remove_learned_points
+from knowledge.models import Chunk
 
 logger = logging.getLogger(__name__)
+
+#: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
+_ID_BATCH = 500
+
+
+class _ChangedChunks:
+    """The passages that the open transaction has changed, as one of its commit hooks."""
+
+    def __init__(self) -> None:
+        self.chunk_ids: set[int] = set()
+
+    def __call__(self) -> None:
+        ids = sorted(self.chunk_ids)
+        for start in range(0, len(ids), _ID_BATCH):
+            batch = ids[start : start + _ID_BATCH]
+            review_stale(batch)
+            review_stale_answers(batch)
+
+    @classmethod
+    def add(cls, chunk_id: int) -> None:
+        hooks = connection.run_on_commit
+        last = hooks[-1] if hooks else None
+        # Joined only within the same savepoint: a hook goes with the savepoint that it was registered in.
+        if (
+            last is not None
+            and isinstance(last[1], cls)
+            and last[0] == set(connection.savepoint_ids)
+        ):
+            last[1].chunk_ids.add(chunk_id)
+            return
+        hook = cls()
+        hook.chunk_ids.add(chunk_id)
+        transaction.on_commit(hook)
+
+
+@receiver(pre_delete, sender=Chunk)
+def review_answers_of_deleted_chunk(instance: Chunk, **_kwargs: Any) -> None:
+    _ChangedChunks.add(instance.pk)
+
+
+@receiver(post_save, sender=Chunk)
+def review_answers_of_changed_chunk(instance: Chunk, created: bool, **_kwargs: Any) -> None:
+    if not created:
+        _ChangedChunks.add(instance.pk)
+
+
+@receiver(post_save, sender=Specialist)
+def settle_answers_again(instance: Specialist, created: bool, **_kwargs: Any) -> None:
+    """A deployment that an agent comes to may remember what that agent's validated answers answer otherwise."""
+    if created:
+        answers = LearnedResponse.objects.filter(agent=instance.agent_id)
+        transaction.on_commit(partial(unsettle, answers))
 
 
 @receiver(pre_delete, sender=LearnedResponse)
 def remove_response_points(instance: LearnedResponse, **_kwargs: Any) -> None:
     _remove_after_commit(instance.agent.slug, point_ids(instance))
+    transaction.on_commit(partial(review_stale, learned_ids=[instance.pk]))
 
 
 @receiver(pre_delete, sender=Phrasing)

@@ -24,9 +24,11 @@ from django.utils.translation import gettext as _
 from agents.effective import EffectiveConfig
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
-from faqs.indexing import sync_learned
-from faqs.learning import draft_faq, one_line, other_phrasings, set_status
+from faqs.answers.indexing import sync_learned
+from faqs.answers.texts import one_line, other_phrasings
+from faqs.answers.writing import draft_faq, set_status
 from faqs.memory.keys import recipe_key
+from faqs.memory.origins import Origin, keep_passages, origins_of
 from faqs.models import (
     GroupStatus,
     LearnedResponse,
@@ -38,7 +40,7 @@ from faqs.models import (
 from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
-from knowledge.search import SearchResult, Thresholds, confirm_passages, search
+from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
 from knowledge.vectors.base import Query, collection_alias
 
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
@@ -208,7 +210,8 @@ def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion], leas
             groups.append(row.group)
             begun.append(row.group)
     QuestionGroup.objects.bulk_create(begun)
-    QuestionGroup.objects.filter(pk__in=reopened).update(status=GroupStatus.OPEN)
+    again = QuestionGroup.objects.filter(pk__in=reopened)
+    again.update(status=GroupStatus.OPEN, answered_at=None)
     for row in rows:
         row.group = row.group  # its key is known only since the group is stored
     UnansweredQuestion.objects.bulk_update(rows, ["group"], batch_size=GROUP_BATCH)
@@ -255,7 +258,7 @@ def draft_from_group(
     if group.response is not None:
         return group.response
     # The search waits for the embedder and the store: before the transaction, which holds the group's row.
-    nearest = _nearest_text(group)
+    nearest = _nearest_passage(group)
     longest = settings.QA_MAX_QUESTION_CHARACTERS
     texts = [
         text
@@ -270,18 +273,19 @@ def draft_from_group(
             agent=group.agent,
             question=group.question[:longest],
             phrasings=other_phrasings(group.question, texts)[: settings.FAQ_MAX_PHRASINGS],
-            answer=nearest,
+            answer=nearest.content[: settings.QA_MAX_ANSWER_CHARACTERS] if nearest else "",
             reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
             owner=owner,
         )
+        keep_passages(response, _origins(nearest))
         group.response, group.status = response, GroupStatus.DRAFTED
         group.save(update_fields=["response", "status"])
     return response
 
 
-def approve_draft(group: QuestionGroup) -> bool:
+def approve_draft(group: QuestionGroup, *, by: AbstractBaseUser | None = None) -> bool:
     """Make the group's draft valid and index it now, so that a replay sees it; `False` when it has no answer yet."""
-    if group.response is None or not set_status([group.response], LearnedStatus.VALID):
+    if group.response is None or not set_status([group.response], LearnedStatus.VALID, by=by):
         return False
     sync_learned([group.response.pk])
     return True
@@ -304,10 +308,17 @@ def _may_share_answer(question: str, other: str) -> bool:
     return not kinds & _HARD
 
 
-def _nearest_text(group: QuestionGroup) -> str:
-    """The text of the nearest passage of the documents, for staff to work from; nothing where the search fails."""
+def _origins(passage: Passage | None) -> list[Origin]:
+    if passage is None:
+        return []
+    source = {"chunk_id": passage.chunk_id, "type": passage.type, "text": passage.content}
+    return origins_of([source]) or []
+
+
+def _nearest_passage(group: QuestionGroup) -> Passage | None:
+    """The nearest passage of the documents, for staff to work from; nothing where the search fails."""
     if not group.questions.exclude(reason=UnansweredReason.REFUSED).exists():
-        return ""  # nothing in the documents is near
+        return None  # nothing in the documents is near
     model = embedder()
     try:
         found = search(
@@ -316,6 +327,5 @@ def _nearest_text(group: QuestionGroup) -> str:
             limit=1,
         )
     except ApplicationError:
-        return ""
-    passages = confirm_passages(found, agent_id=group.agent_id).passages(1)
-    return passages[0].content[: settings.QA_MAX_ANSWER_CHARACTERS] if passages else ""
+        return None
+    return next(iter(confirm_passages(found, agent_id=group.agent_id).passages(1)), None)

@@ -1,14 +1,15 @@
 """Category detection: what a question is about, from the passages that search found for it.
 
 The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next. Detection informs
-(the trace, the grouping of questions); search does not filter by it: that was not measured to find more (`benchmarks/retrieval`).
+(the trace); staff may have search favour what it finds, or keep nothing else (`with_category` in `knowledge.search`), which
+`benchmarks/retrieval` measures.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.vectors.payloads import Passage
+from knowledge.vectors.payloads import FAQ_CATEGORY, Passage
 
 #: Passages that vote; more of them bring in categories that merely border on the question's.
 _VOTERS = 6
@@ -23,6 +24,11 @@ class DetectedCategory:
     name: str
     share: float
     margin: float
+
+    @property
+    def is_of_documents(self) -> bool:
+        """Validated answers share a category that says nothing of their subject."""
+        return self.name != FAQ_CATEGORY
 
 
 def detect_category(

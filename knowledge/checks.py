@@ -5,9 +5,10 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from knowledge.embeddings.base import embedder
+from knowledge.storage import storage_problem
 from knowledge.vectors.base import vector_store
 
 
@@ -16,6 +17,17 @@ def check_backends(
     app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any
 ) -> list[CheckMessage]:
     return [*embedder().check(), *vector_store().check()]
+
+
+@register(Tags.database)
+def check_document_storage(
+    app_configs: Sequence[AppConfig] | None = None,
+    databases: Sequence[str] | None = None,
+    **_kwargs: Any,
+) -> list[CheckMessage]:
+    """A warning, since it stops nothing but indexing here; looked for where the database may be asked (`check --database default`)."""
+    problem = storage_problem() if databases else None
+    return [Warning(problem, id="knowledge.W002")] if problem else []
 
 
 @register()

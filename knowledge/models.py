@@ -160,6 +160,26 @@ class Document(models.Model):
         return f"{self.name.rstrip('/')}{suffix}"
 
 
+class StorageMark(models.Model):
+    """One row: what the file says that shows where the site's documents are stored (`knowledge.storage`)."""
+
+    mark = models.CharField(max_length=32)
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(pk=1), name="storage_mark_one_row")
+        ]
+
+    def __str__(self) -> str:
+        return self.mark
+
+    @property
+    def file_name(self) -> str:
+        return f"storage-{self.mark}"
+
+
 def page_address(name: str) -> str:
     """A name or a path that is an address of the web, else an empty string: files are never named like that."""
     return name if name.lower().startswith(("http://", "https://")) else ""
@@ -330,17 +350,63 @@ class QuestionOverlap(models.Model):
         return f"{self.first_question} / {self.second_question}"
 
 
+class SynonymState(models.TextChoices):
+    FOUND = "found", _("Trouvé")
+    CONFIRMED = "confirmed", _("Confirmé")
+    REFUSED = "refused", _("Refusé")
+
+
+class Synonym(models.Model):
+    """Two forms of one thing in an agent: an acronym that documents spell out, or a synonym of its staff.
+
+    What only documents taught goes with them; what staff decided stays. A refused pair is kept, so that no document teaches
+    it again. The keys are the forms folded (`knowledge.acronyms.stored`).
+    """
+
+    agent = models.ForeignKey(
+        Agent, on_delete=models.CASCADE, related_name="synonyms", verbose_name=_("agent")
+    )
+    short = models.CharField(_("forme courte"), max_length=60)
+    long = models.CharField(_("forme longue"), max_length=300)
+    short_key = models.CharField(max_length=60, editable=False)
+    long_key = models.CharField(max_length=300, editable=False)
+    state = models.CharField(
+        _("état"), max_length=20, choices=SynonymState.choices, default=SynonymState.FOUND
+    )
+    documents: "models.ManyToManyField[Document, models.Model]" = models.ManyToManyField(
+        Document, blank=True, related_name="synonyms", verbose_name=_("documents"), editable=False
+    )
+    created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("sigle ou synonyme")
+        verbose_name_plural = _("sigles et synonymes")
+        ordering: ClassVar = ["short", "long"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["agent", "short_key", "long_key"], name="synonym_once_per_agent"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.short} = {self.long}"
+
+
 class BuildStatus(models.TextChoices):
     QUEUED = "queued", _("En attente")
     RUNNING = "running", _("En cours")
     DONE = "done", _("Terminé")
     STAGED = "staged", _("À approuver")
+    #: It ran to its end, and some of its files failed.
+    PARTLY_FAILED = "partly_failed", _("En partie en échec")
     FAILED = "failed", _("En échec")
     CANCELLED = "cancelled", _("Annulé")
 
 
+#: What staff and monitoring count as failed.
+FAILURES = (BuildStatus.FAILED, BuildStatus.PARTLY_FAILED)
 UNDER_WAY = (BuildStatus.QUEUED, BuildStatus.RUNNING)
-GIVEN_UP = (BuildStatus.FAILED, BuildStatus.CANCELLED)
+GIVEN_UP = (*FAILURES, BuildStatus.CANCELLED)
 
 
 class BuildKind(models.TextChoices):

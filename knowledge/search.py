@@ -5,24 +5,26 @@ what no longer exists, so a deleted chunk stops answering at once. All compariso
 
 Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
 a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
-best overlap with the question's words. Passages are ranked, and held to the guard rail, by relevance; a stored answer is let out
+best overlap with the question's words. Passages are ranked by relevance, and held to the guard rail by it and the nearest question
+(`SearchResult.nearness`); a stored answer is let out
 by its cosine alone and the second key. Without a weight, or the question's text, the relevance is the cosine.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import QuerySet
 
 from agents.effective import EffectiveConfig, agent_setting
-from agents.models import Agent, RuntimeSettings
+from agents.models import Agent, CategoryUse, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
+from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
-from knowledge.vectors.base import Query, Wanted, collection_alias, vector_store
-from knowledge.vectors.payloads import OF_ONE_CHUNK, passage_from_hit, searched_filter
+from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
+from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
 
@@ -30,6 +32,9 @@ from knowledge.vectors.payloads import PointType as PointType
 POINTS_PER_PASSAGE = 4
 #: How much the farther of a chunk's two kinds of points counts beside the nearer one.
 _FARTHER = 0.5
+#: What being of the detected category is worth, of the distance between the first hit and the last: the same for models
+#: whose cosines lie wide apart and for those that lie close (`benchmarks/retrieval`).
+CATEGORY_LEAD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +53,14 @@ class Thresholds:
     def guard_rail_for(self, passage: Passage) -> float | None:
         return self.guard_rail_questions if passage.has_questions else self.guard_rail
 
-    def lets_in(self, passage: Passage) -> bool:
-        """Whether the passage passes the guard rail; at the threshold it does."""
-        least = self.guard_rail_for(passage)
-        return least is None or passage.relevance >= least
-
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Every hit, by the relevance of its chunk, then by its own cosine."""
 
     hits: tuple[Passage, ...] = ()
+    #: Validated answers to the question whose points are not written yet: they count once they are compared.
+    late: tuple[Passage, ...] = ()
 
     @property
     def best_score(self) -> float:
@@ -86,9 +88,28 @@ class SearchResult:
         ]
         return sorted(found, key=lambda hit: (-hit.score, not hit.is_faq))
 
+    @property
+    def nearest_question(self) -> float | None:
+        """The cosine of the nearest question; nothing where no hit is one."""
+        return max((hit.score for hit in self.hits if hit.type is PointType.QA_PAIR), default=None)
+
+    def nearness(self, hit: Passage) -> float:
+        """What is held to the guard rail: the relevance, for a chunk with questions in the middle with the nearest question.
+
+        Words and texts that have something in common with a question of another subject have so more often than the questions
+        of the index have (`benchmarks/thresholds`).
+        """
+        nearest = self.nearest_question if hit.has_questions else None
+        return hit.relevance if nearest is None else (hit.relevance + nearest) / 2
+
+    def lets_in(self, hit: Passage, thresholds: Thresholds) -> bool:
+        """Whether the hit passes the guard rail; at the threshold it does."""
+        least = thresholds.guard_rail_for(hit)
+        return least is None or self.nearness(hit) >= least
+
     def in_domain(self, thresholds: Thresholds) -> "SearchResult":
         """The hits that pass the guard rail."""
-        return SearchResult(tuple(hit for hit in self.hits if thresholds.lets_in(hit)))
+        return SearchResult(tuple(hit for hit in self.hits if self.lets_in(hit, thresholds)))
 
     def is_out_of_domain(self, thresholds: Thresholds) -> bool:
         return not self.in_domain(thresholds).hits
@@ -157,13 +178,69 @@ def query_of(question: str) -> Query:
 
 def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchResult:
     """What a turn of this configuration would find, confirmed."""
-    found = search(
-        collection_alias(config.agent_slug, config.indexing_method),
-        query_of(question),
-        limit=limit,
-        min_score=config.match_threshold,
+    query = query_of(question)
+    found = search_index(config, query, limit=limit)
+    confirmed = confirm_passages(found, agent_id=config.agent_id, question=question)
+    return compare_late(confirmed, query)
+
+
+def search_index(
+    config: EffectiveConfig, query: Query, *, limit: int, others: Sequence[Query] = ()
+) -> SearchResult:
+    """The network half of a turn's search: its agent's index, and what staff want done with the category found there.
+
+    `others` are further readings of the question: of each point the better reading counts.
+    """
+
+    def within(*categories: str) -> SearchResult:
+        collection = collection_alias(config.agent_slug, config.indexing_method)
+        least = config.match_threshold
+        return best_of(
+            search(collection, reading, limit=limit, min_score=least, categories=categories)
+            for reading in (query, *others)
+        )
+
+    return with_category(within(), config.category_use, limit=limit, search_in=within)
+
+
+def best_of(results: Iterable[SearchResult]) -> SearchResult:
+    """What several readings of one question found: each hit once, as the reading found it that it is more relevant to."""
+    first, *others = results
+    if not others:
+        return first
+    best: dict[str, Passage] = {}
+    for hit in (hit for result in (first, *others) for hit in result.hits):
+        known = best.get(hit.point_id)
+        if known is None or hit.relevance > known.relevance:
+            best[hit.point_id] = hit
+    return SearchResult(
+        tuple(sorted(best.values(), key=lambda hit: (-hit.relevance, -hit.score, hit.point_id)))
     )
-    return confirm_passages(found, agent_id=config.agent_id)
+
+
+def with_category(
+    found: SearchResult, use: str, *, limit: int, search_in: Callable[[str], SearchResult]
+) -> SearchResult:
+    """The hits with those of the detected category first (a lead of `CATEGORY_LEAD`), or alone: one more search.
+
+    Where the passages agree on none nothing changes. Validated answers stand beside every category. The relevance that
+    the guard rail looks at is what it was, and the nearest passage stays: without it no category has the majority.
+    """
+    if use == CategoryUse.INFORM:
+        return found
+    category = detect_category(found.passages(limit))
+    if category is None or not category.is_of_documents:
+        return found
+    if use == CategoryUse.FILTER:
+        return search_in(category.name)
+    least = min(hit.relevance for hit in found.hits)
+    lead = CATEGORY_LEAD * (found.best_relevance - least)
+
+    def place(hit: Passage) -> float:
+        is_favoured = hit.is_faq or hit.category == category.name
+        return -hit.relevance - (lead if is_favoured else 0.0)
+
+    return SearchResult(tuple(sorted(found.hits, key=place)))
 
 
 def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
@@ -192,8 +269,16 @@ def _taken_together(cosines: Collection[float]) -> float:
     return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
-#: Given hits on validated answers and an agent, the hits whose row answers now, completed from it.
-FaqCheck = Callable[[Sequence[Passage], int], list[Passage]]
+@dataclass(frozen=True, slots=True)
+class ConfirmedAnswers:
+    """Hits on validated answers whose row answers now, completed from it; `late`: see `SearchResult`."""
+
+    hits: Sequence[Passage] = ()
+    late: Sequence[Passage] = ()
+
+
+#: Given hits on validated answers, an agent and the question.
+FaqCheck = Callable[[Sequence[Passage], int, str], ConfirmedAnswers]
 
 _faq_checks: list[FaqCheck] = []
 
@@ -204,16 +289,17 @@ def register_faq_check(check: FaqCheck) -> None:
         _faq_checks.append(check)
 
 
-def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
-    """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk."""
+def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
+    """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk.
+
+    With the question, validated answers to it that no search can find yet are its late ones (`compare_late`).
+    """
     by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
-    standing = {
-        passage.point_id: passage
-        for check in (_faq_checks if faq_hits else ())
-        for passage in check(faq_hits, agent_id)
-    }
-    kept = []
+    checks = _faq_checks if faq_hits or question else ()
+    confirmed = [check(faq_hits, agent_id, question) for check in checks]
+    standing = {hit.point_id: hit for answers in confirmed for hit in answers.hits}
+    kept: list[Passage] = []
     for hit in result.hits:
         if hit.is_faq:
             kept += [standing[hit.point_id]] if hit.point_id in standing else []
@@ -227,7 +313,28 @@ def confirm_passages(result: SearchResult, *, agent_id: int) -> SearchResult:
                     hit, chunk_id=chunk_id, has_questions=by_id[chunk_id], url=addresses[chunk_id]
                 )
             )
-    return SearchResult(hits=tuple(kept))
+    late = tuple(hit for answers in confirmed for hit in answers.late)
+    return SearchResult(hits=tuple(kept), late=late)
+
+
+def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> Passage:
+    """A phrasing of a validated answer as a search finds it once its point is written; not compared with anything yet."""
+    payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at="")
+    return passage_from_hit(Hit(point_id, 0.0, payload))
+
+
+def compare_late(result: SearchResult, query: Query) -> SearchResult:
+    """The result with its late answers among the hits, each with its cosine. Waits for the embedder where there are any."""
+    if not result.late:
+        return result
+    vectors = embedder().embed([hit.question for hit in result.late], purpose=Purpose.QUERY)
+    late = [
+        replace(hit, score=float(vector @ query.vector))
+        for hit, vector in zip(result.late, vectors, strict=True)
+    ]
+    known = {hit.point_id for hit in late}
+    hits = [*late, *(hit for hit in result.hits if hit.point_id not in known)]
+    return SearchResult(tuple(sorted(hits, key=lambda hit: (-hit.relevance, -hit.score))))
 
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:

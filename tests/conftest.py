@@ -15,7 +15,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 #: A deadline, or a limit on the time to invent a value, judges the machine: it fails where something else is running.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: The same examples each time, so that what a run says is about the change; `make fuzz` draws others.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize="FUZZ_CASES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 LEVELS = ("unit", "integration", "contracts", "e2e")

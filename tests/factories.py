@@ -18,8 +18,9 @@ from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn,
 from chat.thread.blocks import ThreadMessage
 from chat.thread.turns import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
-from faqs.indexing import sync_learned
-from faqs.learning import Lesson, save_learned
+from faqs.answers.indexing import sync_learned
+from faqs.answers.writing import save_learned
+from faqs.learning import Lesson
 from faqs.memory.array import current_audience
 from faqs.memory.entries import Draft, write_entry
 from faqs.memory.keys import PHASE

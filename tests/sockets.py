@@ -23,11 +23,11 @@ channels.db.close_old_connections = _close_unless_in_a_test_transaction
 class Socket(ApplicationCommunicator):
     """One socket with the cookies of a client."""
 
-    def __init__(self, path: str, client: AsyncClient) -> None:
+    def __init__(self, path: str, client: AsyncClient, origin: str = "http://localhost") -> None:
         cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items())
         headers = [
             (b"host", b"localhost"),
-            (b"origin", b"http://localhost"),
+            (b"origin", origin.encode()),
             (b"cookie", cookie.encode()),
         ]
         scope = {
@@ -45,6 +45,9 @@ class Socket(ApplicationCommunicator):
 
     async def send_text(self, text: str) -> None:
         await self.send_input({"type": "websocket.receive", "text": text})
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self.send_input({"type": "websocket.receive", "bytes": data})
 
     async def send(self, **frame: Any) -> None:
         await self.send_text(json.dumps(frame))

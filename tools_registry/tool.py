@@ -29,6 +29,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
+from agents.llm.base import seen_text
 from tools_registry.exceptions import InvalidToolArgumentsError, ToolDefinitionError
 
 #: A JSON schema of type `object`.
@@ -94,7 +95,7 @@ class ToolSpec:
             "type": "function",
             "function": {
                 "name": self.name,
-                "description": self.description,
+                "description": seen_text(self.description),
                 "parameters": dict(self.parameters),
             },
         }

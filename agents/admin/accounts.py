@@ -24,6 +24,25 @@ class UserAdmin(DjangoUserAdmin, StaffAdmin):  # type: ignore[type-arg]  # not g
     change_password_form = AdminPasswordChangeForm
     list_select_related = False
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A superuser's account, and so its password, is a superuser's to change."""
+        return _may_touch(request, obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _may_touch(request, obj) and super().has_delete_permission(request, obj)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Whoever looks after accounts gives nobody rights one by one, and makes nobody a superuser."""
+        fixed = super().get_readonly_fields(request, obj)
+        if isinstance(request.user, User) and request.user.is_superuser:
+            return fixed
+        return (*fixed, "is_superuser", "user_permissions")
+
+
+def _may_touch(request: HttpRequest, account: Any) -> bool:
+    is_above = account is not None and account.is_superuser
+    return not is_above or (isinstance(request.user, User) and request.user.is_superuser)
+
 
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, StaffAdmin):

@@ -44,6 +44,8 @@ class AgentForm(SettingsForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _describe_all(self.fields, inherited_settings())
+        if (method := self.fields.get("indexing_method")) is not None:
+            method.help_text = _methods_text()
 
 
 class RuntimeSettingsForm(SettingsForm):
@@ -75,9 +77,11 @@ class DeploymentForm(SettingsForm):
                 self.initial.setdefault(OVERLAY_PREFIX + key, value)
         agent = self.instance.agent if self.instance.agent_id else None
         _describe_all(self.fields, inherited_settings(agent), prefix=OVERLAY_PREFIX)
-        method = self.fields.get(METHOD_FIELD)
-        if method is not None and agent is not None:
-            _add_help(method, inherited_method_text(agent))
+        if (method := self.fields.get(METHOD_FIELD)) is not None:
+            empty = _("Laissez vide pour hériter de l’agent.")
+            method.help_text = f"{empty} {_methods_text()}"
+            if agent is not None:
+                _add_help(method, inherited_method_text(agent))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -96,6 +100,11 @@ class DeploymentForm(SettingsForm):
 
 def overlay_field_names() -> list[str]:
     return [OVERLAY_PREFIX + name for name in RuntimeSettings.knobs()] + [METHOD_FIELD]
+
+
+def _methods_text() -> str:
+    """What each indexing method does."""
+    return " ".join(f"{method.label} : {method.description}" for method in IndexingMethod)
 
 
 def _is_editable(key: str, value: Any) -> bool:

@@ -6,6 +6,7 @@ raises `LLMResponseError`, so a cut answer is never taken for a whole one.
 """
 
 import asyncio
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -19,6 +20,15 @@ from agents.backends import BackendHandler
 from agents.exceptions import LLMError
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+#: Characters that people are not shown and models read: tags (whole sentences are hidden in them), marks that turn a line
+#: around, and spaces of no width. What joins letters or pictures (U+200C, U+200D) is writing, and stays.
+_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff\u00ad]")
+
+
+def seen_text(text: str) -> str:
+    """The text as a person reads it: a model is told nothing that staff and readers could not see."""
+    return text if text.isascii() else _UNSEEN.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)

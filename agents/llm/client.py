@@ -11,6 +11,7 @@ import httpx2
 
 from agents.exceptions import LLMError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.server import ServerOptions, raise_for_status
+from agents.processes.requests import outgoing_headers
 
 
 class ReplyClient:
@@ -49,7 +50,7 @@ class ReplyClient:
 
     def _send(self, url: str, body: bytes) -> bytes:
         try:
-            response = self.connect().post(url, content=body)
+            response = self.connect().post(url, content=body, headers=outgoing_headers())
         except httpx2.TimeoutException as error:
             raise LLMTimeoutError("The server did not answer in time.") from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -24,6 +24,7 @@ from agents.llm.base import (
     PromptMessage,
     Reply,
     StreamChunk,
+    seen_text,
 )
 from agents.llm.client import ReplyClient
 from agents.llm.decoding import StreamDecoder, reply_from_completion
@@ -217,9 +218,10 @@ class OpenAILanguageModel(LanguageModel):
 
 
 def _wire_message(message: PromptMessage) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    content = seen_text(message.content)
+    wire: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
-        wire["content"] = message.content or None
+        wire["content"] = content or None
         wire["tool_calls"] = [call.as_json() for call in message.tool_calls]
     if message.role == "tool":
         wire["tool_call_id"] = message.tool_call_id

@@ -24,6 +24,7 @@ from agents.exceptions import (
     LLMUnavailableError,
 )
 from agents.llm.server import REFUSAL_BYTES, ServerOptions, raise_for_status
+from agents.processes.requests import outgoing_headers
 
 if TYPE_CHECKING:
     import aiohttp
@@ -166,7 +167,7 @@ async def _send(
 ) -> "aiohttp.ClientResponse":
     """One try: the response of a success, with its body unread."""
     with _translated_errors():
-        response = await session.post(url, data=body)
+        response = await session.post(url, data=body, headers=outgoing_headers())
         if response.status >= 300:
             async with response:
                 said = await response.content.read(REFUSAL_BYTES)

@@ -40,18 +40,20 @@ from django.utils.module_loading import import_string  # noqa: E402
 
 from agents.effective import EffectiveConfig  # noqa: E402
 from agents.llm.base import language_model  # noqa: E402
-from chat.turn.follow_ups import follow_up_rule, standalone_question  # noqa: E402
-from chat.turn.rewriting import rejection, rewrite  # noqa: E402
+from chat.turn.leaning.follow_ups import leaning_rule, standalone_question  # noqa: E402
+from chat.turn.question.rewriting import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
 from knowledge.calibration.profiles import Rate, threshold_profile  # noqa: E402
-from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
+from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.parsing.registry import parse_document  # noqa: E402
 from knowledge.reading.chunking import chunk_document  # noqa: E402
-from knowledge.vectors.similarity import Snapshot  # noqa: E402
+from knowledge.search import SearchResult, best_of  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 SPLITS = ("dev", "held_out")
+#: In their order questions are near each other: the question before one is on the same ground, and asks something else.
+STANDALONE = ("cnil_faq.csv", "covid_faq_fr.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def rule_rates(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, Rate]]:
     for split in SPLITS:
         for language in ("fr", "en"):
             part = [d for d in dialogues if (d.split, d.language) == (split, language)]
-            said = [d for d in part if follow_up_rule(d.question)]
+            said = [d for d in part if leaning_rule(d.question, d.previous)]
             right = sum(d.follow_up for d in said)
             table[f"{split} {language}"] = {
                 "precision": Rate(right, len(said)),
@@ -86,11 +88,55 @@ def rule_rates(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, Rate]]:
     return table
 
 
+@dataclass(frozen=True, slots=True)
+class SpokenMessage:
+    """A message of a conversation, the exchange before it, and whether it leans on that."""
+
+    language: str
+    previous: str
+    answer: str
+    question: str
+    leans: bool
+
+
+def read_messages(path: Path = HERE / "messages.jsonl") -> list[SpokenMessage]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [SpokenMessage(**json.loads(line)) for line in lines]
+
+
+def message_rates(messages: Sequence[SpokenMessage]) -> dict[str, dict[str, Rate]]:
+    """By language: leaning messages that are recognised, and those that stand alone and are taken for leaning."""
+    table = {}
+    for language in ("fr", "en"):
+        part = [m for m in messages if m.language == language]
+        said = [m for m in part if leaning_rule(m.question, m.previous, m.answer)]
+        leaning = sum(m.leans for m in part)
+        table[language] = {
+            "recall": Rate(sum(m.leans for m in said), leaning),
+            "mistaken": Rate(sum(not m.leans for m in said), len(part) - leaning),
+        }
+    return table
+
+
+def mistaken_rates(folder: Path) -> dict[str, dict[str, Rate]]:
+    """Questions that were written to stand alone, each after the one before it in the file: taken for leaning."""
+    table = {}
+    for name in STANDALONE:
+        with (folder / name).open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file) if name.endswith(".csv") else map(json.loads, file)
+            questions = list(dict.fromkeys(row["question"] for row in rows))
+        pairs = list(zip(questions, questions[1:], strict=False))
+        wrong = sum(bool(leaning_rule(asked, previous)) for previous, asked in pairs)
+        table[name] = {"mistaken": Rate(wrong, len(pairs))}
+    return table
+
+
 def served_unresolved(
     dialogues: Sequence[Dialogue], stored: Sequence[str], embedder: Embedder, threshold: float
 ) -> list[tuple[str, str]]:
     """Follow-ups that a stored answer would be given to as they stand: the error that matters. Each with its answer's question."""
-    asked = [d.question for d in dialogues if d.follow_up]
+    leaning = [d for d in dialogues if d.follow_up]
+    asked = [d.question for d in leaning]
     rows = embedder.embed([*asked, *stored], purpose=Purpose.QUERY)
     scores = rows[: len(asked)] @ rows[len(asked) :].T
     return [
@@ -102,7 +148,7 @@ def served_unresolved(
             asked=question,
             score=float(scores[at, place]),
             threshold=threshold,
-            is_follow_up=bool(follow_up_rule(question)),
+            is_follow_up=bool(leaning_rule(question, leaning[at].previous)),
         ).served
     ]
 
@@ -195,26 +241,24 @@ def recall_at_5(
                 texts["rewritten by the model"] = written
             right = [{chunk for wanted in d.right for chunk in places[wanted]} for d in part]
             rates = table[f"{name} {language}"] = {}
+            searched: dict[str, list[SearchResult]] = {}
             for way, asked in texts.items():
                 rows = vectors(asked, Purpose.QUERY, way)
-                found = (
-                    _found(matrix.snapshot(), corpus, wanted, text, row, weight)
-                    for wanted, text, row in zip(right, asked, rows, strict=True)
-                )
+                searched[way] = [
+                    production_search(matrix.snapshot(), corpus.payloads, text, row, weight)
+                    for text, row in zip(asked, rows, strict=True)
+                ]
+            searched["joined or raw, the better"] = [
+                best_of(pair) for pair in zip(searched["joined"], searched["raw"], strict=True)
+            ]
+            for way, results in searched.items():
+                found = map(_holds, results, right)
                 rates[way] = Rate(sum(found), len(part))
     return table
 
 
-def _found(
-    snapshot: Snapshot[int],
-    corpus: Corpus,
-    right: set[int],
-    text: str,
-    row: Vectors,
-    weight: float,
-) -> bool:
-    best = production_search(snapshot, corpus.payloads, text, row, weight).passages(CUTS[1])
-    return any(passage.chunk_id in right for passage in best)
+def _holds(result: SearchResult, right: set[int]) -> bool:
+    return any(passage.chunk_id in right for passage in result.passages(CUTS[1]))
 
 
 def stored_questions(dialogues: Sequence[Dialogue], folder: Path) -> list[str]:
@@ -240,6 +284,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     dialogues = read_dialogues()
     show("Rules", rule_rates(dialogues).items())
+    show("Messages", message_rates(read_messages()).items())
+    if DATA.is_dir():
+        show("Questions that stand alone", mistaken_rates(DATA).items())
     profile = threshold_profile(options.model)
     if profile is None or profile.direct_answer is None:
         print(f"{options.model} has no measured thresholds.", file=sys.stderr)

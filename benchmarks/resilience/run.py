@@ -262,14 +262,15 @@ class Lab:
         return {"sends": sends, "seconds": round(seconds, 1), **verdict, **self.counts}
 
     async def _kill(self, seconds: float, answers: int) -> None:
-        """Every so often one process dies at once, and is started again.
+        """Every so often one process dies at once, and is started again; the first while the others are being answered.
 
-        After the first, each waits for so many `answers` too: on a slow machine a process that is killed as soon as it
-        is up would answer nothing, for ever.
+        Each waits for so many `answers`: on a slow machine a process that is killed as soon as it is up would answer
+        nothing, for ever, and on a quick one all would be answered before the first dies.
         """
         while seconds:
-            await asyncio.sleep(self.chance.uniform(0.5, 1.5) * seconds)
-            for _answer in range(answers if self.counts["servers killed"] else 0):
+            if self.counts["servers killed"]:
+                await asyncio.sleep(self.chance.uniform(0.5, 1.5) * seconds)
+            for _answer in range(answers):
                 await self.answered.acquire()
             victim = self.some_process()
             await asyncio.to_thread(victim.kill)

@@ -52,10 +52,11 @@ class MissingServerError(Exception):
 
 
 class WebProcess:
-    """`manage.py serve` on a port of its own, which it keeps through its deaths."""
+    """`manage.py serve` on a port of its own, which it keeps through its deaths. It may be of another copy of the project."""
 
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, environment: dict[str, str], log: Path, *, project: Path = PROJECT) -> None:
         self.port = free_port()
+        self.project = project
         self._environment = environment
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,7 +74,7 @@ class WebProcess:
         command = [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(self.port)]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  # our own command
-                command, cwd=PROJECT, env=self._environment, stdout=output, stderr=output
+                command, cwd=self.project, env=self._environment, stdout=output, stderr=output
             )
         if wait:
             self.wait_until_up()
@@ -150,7 +151,8 @@ class Site:
             document = folder / "bibliotheque.md"
             document.write_text(DOCUMENT)
             # Indexed without a model: the model server counts turns only.
-            self._run("-c", PREPARE, AGENT, str(document), OPENAI_BASE_URL="")
+            without_model = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
+            self._run("-c", PREPARE, AGENT, str(document), **without_model)
             for number in range(self._count):
                 process = WebProcess(self.environment, folder / f"web-{number}.log")
                 self._stack.callback(process.kill)

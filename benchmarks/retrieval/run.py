@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,12 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
+from agents.models import CategoryUse
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.parsing.registry import parse_document
 from knowledge.reading.chunking import chunk_document
-from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked, with_category
 from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.lexical import document_terms, question_terms
 from knowledge.vectors.payloads import (
@@ -40,6 +42,7 @@ from knowledge.vectors.payloads import (
     embedded_text,
     passage_from_hit,
     qa_pair_payload,
+    searched_filter,
     source_material_payload,
 )
 from knowledge.vectors.similarity import Matrix, Snapshot
@@ -72,7 +75,14 @@ class Corpus:
         self.parts.append(part)
 
     def add_chunk(
-        self, chunk: int, content: str, *, title: str, path: str = "", question: str = ""
+        self,
+        chunk: int,
+        content: str,
+        *,
+        title: str,
+        path: str = "",
+        question: str = "",
+        category: str = "",
     ) -> None:
         facts = ChunkFacts(
             agent_id=1,
@@ -86,7 +96,7 @@ class Corpus:
             content=content,
             summary="",
             keywords=(),
-            category="",
+            category=category,
             chunk_category="",
             chunk_category_id=None,
             indexed_at="",
@@ -170,6 +180,7 @@ def read_cnil(folder: Path) -> Corpus:
             title="cnil faq",
             path=row["question"],
             question=row["question"],
+            category=row["category"],
         )
     older = read_jsonl(HERE.parent / "thresholds" / REFORMULATIONS)
     asked = [{"split": "thresholds"} | row for row in older] + read_jsonl(HERE / REFORMULATIONS)
@@ -190,7 +201,7 @@ def read_cnil_answers(folder: Path) -> Corpus:
     """Questions of the FAQ against its answers, without their questions: passages that wait for theirs."""
     corpus = Corpus()
     for chunk, row in enumerate(_read_faq(folder)):
-        corpus.add_chunk(chunk, row["answer"], title="cnil faq")
+        corpus.add_chunk(chunk, row["answer"], title="cnil faq", category=row["category"])
         corpus.ask(row["question"], [chunk], "all")
     return corpus
 
@@ -201,6 +212,7 @@ def read_service_public(folder: Path) -> Corpus:
     chunks: dict[str, list[int]] = {}
     for path in sorted((folder / "service_public").glob("*.md")):
         parsed = parse_document(path.read_bytes(), filename=path.name)
+        category = _theme(path.read_text(encoding="utf-8"))
         for draft in chunk_document(parsed):
             chunk = sum(len(found) for found in chunks.values())
             chunks.setdefault(path.stem, []).append(chunk)
@@ -211,10 +223,17 @@ def read_service_public(folder: Path) -> Corpus:
                 title=parsed.title,
                 path=draft.parent_context,
                 question=question,
+                category=category,
             )
     for row in read_jsonl(HERE / "service_public_questions.jsonl"):
         corpus.ask(row["question"], chunks[row["sheet"]], "all")
     return corpus
+
+
+def _theme(sheet: str) -> str:
+    """The first part of the line that says where a sheet stands: « > Famille / Scolarité »."""
+    stands = next((line for line in sheet.splitlines() if line.startswith("> ")), "")
+    return stands.removeprefix("> ").partition("/")[0].strip()
 
 
 CORPORA: dict[str, Callable[[Path], Corpus]] = {
@@ -251,7 +270,11 @@ def all_ranks(
     snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: float
 ) -> dict[str, list[float]]:
     """For each way of ranking, the rank of the best right chunk of each question."""
-    found: dict[str, list[float]] = {"vectors": [], "words": [], "rrf": [], "production": []}
+    uses = _uses_measured(corpus)
+    found: dict[str, list[float]] = {
+        way: []
+        for way in ("vectors", "words", "rrf", "production", *(f"category: {u}" for u in uses))
+    }
     for question, row, right in zip(corpus.questions, rows, corpus.answers, strict=True):
         hits = snapshot.top_hybrid(
             row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads)
@@ -271,8 +294,18 @@ def all_ranks(
             ("rrf", _positions(fused)),
         ):
             found[way].append(min(positions[chunk] for chunk in right))
-        found["production"].append(_production_rank(snapshot, corpus, question, row, right, weight))
+        asked = partial(production_search, snapshot, corpus.payloads, question, row, weight)
+        found["production"].append(_rank_of(right, asked()))
+        for use in uses:
+            result = with_category(asked(), use, limit=CUTS[-1], search_in=asked)
+            found[f"category: {use}"].append(_rank_of(right, result))
     return found
+
+
+def _uses_measured(corpus: Corpus) -> list[str]:
+    """What staff may have done with a detected category, where the corpus has some."""
+    has_categories = any(payload["category"] for payload in corpus.payloads)
+    return [use.value for use in CategoryUse if use != CategoryUse.INFORM] if has_categories else []
 
 
 def production_search(
@@ -281,6 +314,7 @@ def production_search(
     question: str,
     row: Vectors,
     weight: float,
+    *categories: str,
 ) -> SearchResult:
     """As `search` asks the store for the longest list measured here."""
     hits = snapshot.top_hybrid(
@@ -288,6 +322,7 @@ def production_search(
         question_terms(question),
         lexical_weight=weight,
         limit=CUTS[-1] * POINTS_PER_PASSAGE,
+        payload_filter=searched_filter(list(categories)),
         together=OF_ONE_CHUNK,
     )
     passages = [
@@ -307,16 +342,8 @@ def best_relevance(
     return production_search(snapshot, payloads, question, row, weight).best_relevance
 
 
-def _production_rank(
-    snapshot: Snapshot[int],
-    corpus: Corpus,
-    question: str,
-    row: Vectors,
-    right: set[int],
-    weight: float,
-) -> float:
+def _rank_of(right: set[int], found: SearchResult) -> float:
     """Infinite when it is not in the list."""
-    found = production_search(snapshot, corpus.payloads, question, row, weight)
     best = found.passages(CUTS[-1])
     return next((at + 1.0 for at, p in enumerate(best) if p.chunk_id in right), math.inf)
 
@@ -365,12 +392,10 @@ def fill_matrix(payloads: Sequence[dict[str, Json]], rows: Vectors) -> tuple[Mat
     terms = [document_terms(payload) for payload in payloads]
     taken = 1000 * (time.perf_counter() - started) / len(payloads)
     matrix: Matrix[int] = Matrix(rows.shape[1])
-    for name in (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind):
+    names = (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind, "category", "chunk_category", "is_faq")
+    for name in names:
         matrix.add_column(name, {})
-    columns = {
-        name: [payload[name] for payload in payloads]
-        for name in (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind)
-    }
+    columns = {name: [payload.get(name) for payload in payloads] for name in names}
     matrix.apply(keys=list(range(len(payloads))), rows=rows, columns=columns, terms=terms)
     return matrix, taken
 
@@ -403,7 +428,7 @@ def measure(corpus_name: str, model: str, folder: Path, cache: Path | None) -> R
     rows = vectors(corpus.questions, Purpose.QUERY, "questions")
     snapshot = matrix.snapshot()
     searching = _milliseconds(
-        lambda at: _production_rank(snapshot, corpus, sample[at], rows[at], set(), weight),
+        lambda at: production_search(snapshot, corpus.payloads, sample[at], rows[at], weight),
         len(sample),
     )
     found = all_ranks(snapshot, corpus, rows, weight)

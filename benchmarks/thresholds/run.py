@@ -17,6 +17,7 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,15 @@ from tqdm import tqdm
 from benchmarks.retrieval.run import (
     MODELS,
     Corpus,
-    best_relevance,
     embed_payloads,
     fill_matrix,
+    production_search,
     read_cnil,
 )
 from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
+from knowledge.search import SearchResult
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("REPONDANT_DATA", ROOT.parent / "shared" / "data"))
@@ -221,7 +223,7 @@ def _faq_step(t: float, best: list[tuple[float, bool, bool]]) -> Json:
 
 
 def measure_guard(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
-    """The best relevance, as production computes it, of questions inside and outside two kinds of index."""
+    """What the guard rail looks at, as production computes it, for questions inside and outside two kinds of index."""
     chooser = random.Random(20_261)  # noqa: S311 - a sample, not a secret
     english = _english(chooser, sample)
     covid = [row["question"] for row in read_jsonl(DATA / "covid_faq_fr.jsonl")]
@@ -254,15 +256,21 @@ def _relevances(
     weight = (profile.lexical_weight if profile else None) or 0.0
     matrix, _taken = fill_matrix(payloads, embed_payloads(vectors, payloads))
     snapshot = matrix.snapshot()
+    asks = any(payload.get("question") for payload in payloads)
     return {
         kind: [
-            best_relevance(snapshot, payloads, question, row, weight)
+            _best_nearness(production_search(snapshot, payloads, question, row, weight), asks=asks)
             for question, row in zip(
                 asked, vectors(asked, Purpose.QUERY, f"guard: {kind}"), strict=True
             )
         ]
         for kind, asked in groups.items()
     }
+
+
+def _best_nearness(found: SearchResult, *, asks: bool) -> float:
+    """Of the first hit, as the guard rail looks at it; every chunk of such an index has questions, or none has."""
+    return max(found.nearness(replace(hit, has_questions=asks)) for hit in found.hits)
 
 
 def _english(chooser: random.Random, sample: int) -> list[str]:

@@ -44,20 +44,33 @@ def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
     return deployment
 
 
+def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
+    """All that a reader ever said here. What is theirs they read, take with them and delete, also where a deployment has
+    closed to them since; everything else asks for `owned_conversations`."""
+    if reader.user_id is not None:
+        return Conversation.objects.filter(user=reader.user_id)
+    return Conversation.objects.filter(user=None, visitor=reader.visitor)
+
+
+def kept_conversation(reader: Reader, conversation_id: uuid.UUID) -> Conversation:
+    """One of `kept_conversations`; raises `ConversationNotFoundError`."""
+    return _found(kept_conversations(reader), conversation_id)
+
+
 def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
     """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that widget."""
-    if reader.user_id is not None:
-        own = Conversation.objects.filter(user=reader.user_id)
-    else:
-        own = Conversation.objects.filter(user=None, visitor=reader.visitor)
+    own = kept_conversations(reader)
     if isinstance(reader, WidgetVisitor):
         return own.filter(deployment=reader.deployment, channel=reader.channel)
     return own.filter(deployment__in=open_deployments(reader.user).values("pk"))
 
 
 def owned_conversation(reader: Reader | WidgetVisitor, conversation_id: uuid.UUID) -> Conversation:
-    own = owned_conversations(reader).select_related("deployment")
-    found = own.filter(pk=conversation_id).first()
+    return _found(owned_conversations(reader), conversation_id)
+
+
+def _found(own: QuerySet[Conversation], conversation_id: uuid.UUID) -> Conversation:
+    found = own.select_related("deployment").filter(pk=conversation_id).first()
     if found is None:
         raise ConversationNotFoundError("no such conversation of this reader")
     return found

@@ -9,6 +9,7 @@ import ipaddress
 import uuid
 
 from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest
 
 from agents.database import in_database
@@ -55,6 +56,21 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
     _limit("open", person, address)
 
 
+def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
+    """Count a reading of one's own conversations (`what`: "read" or "export"). Raises `RateLimitedError`. Synchronous."""
+    if settings.RATE_LIMITS:
+        per_minute = {"read": settings.READS_PER_MINUTE, "export": settings.EXPORTS_PER_MINUTE}[
+            what
+        ]
+        _take(
+            (f"{what}:person:{person}" if person else "", per_minute),
+            (
+                f"{what}:address:{address}" if address else "",
+                per_minute * settings.READERS_PER_ADDRESS,
+            ),
+        )
+
+
 def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
     if settings.RATE_LIMITS:
         limits = _current_limits()
@@ -89,16 +105,23 @@ class SignInTry:
         if not settings.RATE_LIMITS:
             return
         per_minute = _current_limits().sign_ins_per_minute
-        # A name is anything that somebody typed, of any length: its digest is not.
-        digest = hashlib.blake2b(username.casefold().encode(), digest_size=16).hexdigest()
         self._limits = _take(
-            (f"sign-in:name:{digest}", per_minute),
+            (f"sign-in:name:{_digest_of(username)}", per_minute),
             (f"sign-in:address:{address}" if address else "", per_minute),
         )
 
     def succeeded(self) -> None:
         if self._limits:
             _buckets.give_back(self._limits)
+
+
+def _digest_of(username: str) -> str:
+    """Of the name that Django looks up for what somebody typed, of any length: trimmed, and folded to its plain letters.
+
+    Its case stays: to the database, names in another case are other names.
+    """
+    name = str(AuthenticationForm().fields["username"].to_python(username))
+    return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 def _take(*limits: Limit) -> list[Limit]:
@@ -117,14 +140,25 @@ def client_address(peer: str | None, forwarded: str | None) -> str:
     """Who asks, as far as it can be trusted: the peer, or what the outermost of our own proxies saw.
 
     Each proxy appends the address it was called from, and callers may send the header themselves: only the last
-    `TRUSTED_PROXIES` entries were written by proxies of ours. An IPv6 customer has a whole /64. Empty where unknown.
+    `TRUSTED_PROXIES` entries were written by proxies of ours. What they wrote is no address: the peer, so that nobody goes
+    uncounted. An IPv6 customer has a whole /64. Empty where unknown.
     """
-    seen = peer or ""
     hops = [hop.strip() for hop in (forwarded or "").split(",") if hop.strip()]
     if settings.TRUSTED_PROXIES and hops:
-        seen = hops[-min(settings.TRUSTED_PROXIES, len(hops))]
+        seen = _counted_address(hops[-min(settings.TRUSTED_PROXIES, len(hops))])
+        if seen:
+            return seen
+    return _counted_address(peer or "")
+
+
+def _counted_address(written: str) -> str:
+    """Some proxies write the port, too: `203.0.113.7:5000`, `[2001:db8::1]:5000`."""
+    if written.startswith("["):
+        written = written[1:].partition("]")[0]
+    elif written.count(":") == 1:
+        written = written.partition(":")[0]
     try:
-        address = ipaddress.ip_address(seen.strip("[]"))
+        address = ipaddress.ip_address(written)
     except ValueError:
         return ""
     if isinstance(address, ipaddress.IPv4Address):

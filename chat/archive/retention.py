@@ -10,9 +10,10 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
-from agents.database import short_write
-from chat.archive.sharing import drop_expired_links
+from agents.processes.upkeep import Kept, delete_in_batches, kept_rows
+from chat.archive.sharing import drop_expired_links, expired_links
 from chat.models import Conversation, Turn, TurnStatus
 
 #: Conversations deleted in one transaction.
@@ -40,20 +41,35 @@ def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation
 
 def purge(conversations: QuerySet[Conversation]) -> Iterator[int]:
     """Delete these conversations for good, in batches; yields how many went with each. Killed, it goes on next time."""
-    while True:
-        batch = list(conversations.order_by("updated_at").values_list("pk", flat=True)[:BATCH])
-        if not batch:
-            return
-        with short_write():
-            # Asked again: one that got a question meanwhile is kept.
-            _rows, by_model = conversations.filter(pk__in=batch).delete()
-        gone = by_model.get("chat.Conversation", 0)
-        if not gone:
-            return
-        yield gone
+    yield from delete_in_batches(conversations.order_by("updated_at"), BATCH)
+
+
+def old_conversations() -> QuerySet[Conversation]:
+    """Those that the site keeps no longer (`CONVERSATION_DAYS`); none where it keeps them for good."""
+    days = settings.CONVERSATION_DAYS
+    return conversations_older_than(days) if days else Conversation.objects.none()
 
 
 def forget_expired() -> int:
     """What a worker does every few seconds: temporary chats and links past their time; ends early when idle."""
     drop_expired_links()
     return sum(purge(expired_chats()))
+
+
+KEPT: tuple[Kept, ...] = (
+    Kept(
+        "conversations",
+        _("conversations"),
+        "CONVERSATION_DAYS",
+        lambda: old_conversations().count(),
+        lambda: purge(old_conversations()),
+    ),
+    Kept(
+        "temporary_chats",
+        _("conversations temporaires"),
+        "TEMPORARY_CHAT_HOURS",
+        lambda: expired_chats().count(),
+        lambda: purge(expired_chats()),
+    ),
+    kept_rows("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", expired_links),
+)

@@ -82,6 +82,11 @@ def shared_thread(user: SomeUser, token: str) -> SharedThread:
     return shared
 
 
+def expired_links() -> "QuerySet[SharedThread]":
+    """The copies that no link opens any more."""
+    return SharedThread.objects.filter(expires_at__lte=timezone.now())
+
+
 def drop_expired_links() -> int:
-    """Delete the copies that no link opens any more; returns how many."""
-    return SharedThread.objects.filter(expires_at__lte=timezone.now()).delete()[0]
+    """Delete them; returns how many."""
+    return expired_links().delete()[0]

@@ -10,15 +10,16 @@ import uuid
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.http import HttpRequest
+from django.db import DatabaseError, InterfaceError
 from django.utils import translation
 
-from agents.database import in_database
-from agents.exceptions import ApplicationError
+from agents.database import in_database, storage_error
+from agents.exceptions import ApplicationError, StorageUnavailableError
 from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import client_address, limit_asking_here
 from chat.access.visitors import Reader
 from chat.doors.questions import HeldRights, start_turn, websocket_frame
+from chat.doors.scopes import header_of, language_of
 from chat.exceptions import RateLimitedError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 #: Close code of a conversation that is absent, or not this reader's (any more).
 CLOSE_NOT_FOUND = 4404
+#: Close code of the protocol for "try again later": the page comes back by itself, as after a lost connection.
+CLOSE_TRY_LATER = 1013
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
@@ -57,11 +60,13 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def connect(self) -> None:
         peer, *_port = self.scope.get("client") or ("",)
-        self._address = client_address(peer, _header(self.scope, b"x-forwarded-for"))
-        self._language = _language_of(self.scope)
+        self._address = client_address(peer, header_of(self.scope, b"x-forwarded-for"))
+        self._language = language_of(self.scope)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
             await in_database(self._load, conversation_id)
+        except StorageUnavailableError:
+            raise  # `later_without_storage`
         except ApplicationError:
             await self.accept()
             await self.close(code=CLOSE_NOT_FOUND)
@@ -83,6 +88,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             try:
                 await self._handle(text_data or "")
             except ApplicationError as error:
+                if isinstance(error, StorageUnavailableError):
+                    _log_trouble(error)
                 await self.send(websocket_frame(0, Failure.of(error)))
 
     async def _handle(self, text: str) -> None:
@@ -146,6 +153,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             async for event_id, event in runner.follow(turn_id, after):
                 await self._rights.check_again()
                 await self.send(websocket_frame(event_id, event))
+        except StorageUnavailableError as error:
+            _log_trouble(error)
+            await self.close(code=CLOSE_TRY_LATER)
         except ApplicationError:
             await self.close(code=CLOSE_NOT_FOUND)
         except OSError:
@@ -156,14 +166,30 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             await self.close(code=1011)
 
 
-def _language_of(scope: dict[str, Any]) -> str:
-    """As for HTTP: the language cookie, then `Accept-Language`, then the site's."""
-    request = HttpRequest()
-    request.COOKIES = dict(scope.get("cookies", {}))
-    request.META["HTTP_ACCEPT_LANGUAGE"] = _header(scope, b"accept-language")
-    return translation.get_language_from_request(request)
+def later_without_storage(application: Any) -> Any:
+    """Where whoever connects cannot be looked up, the socket is closed for now, which is no failure of ours."""
+
+    async def admitted(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        sent: list[str] = []
+
+        async def noted(message: dict[str, Any]) -> None:
+            if not sent:
+                sent.append(message["type"])
+            await send(message)
+
+        try:
+            await application(scope, receive, noted)
+        except (DatabaseError, InterfaceError) as error:
+            if (trouble := storage_error(error)) is None:
+                raise
+            _log_trouble(trouble)
+            # Only a socket that was opened can be closed with a code.
+            if not sent:
+                await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": CLOSE_TRY_LATER})
+
+    return admitted
 
 
-def _header(scope: dict[str, Any], name: bytes) -> str:
-    # A proxy may add a line of its own below those that it was sent.
-    return b",".join(value for key, value in scope["headers"] if key == name).decode("latin-1")
+def _log_trouble(error: StorageUnavailableError) -> None:
+    logger.warning("storage unavailable at a socket detail=%s", error)

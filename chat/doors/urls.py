@@ -1,6 +1,6 @@
 """Routes of every door: the pages, the API, `/v1`, the widget and the WebSockets."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
 from chat.doors.http import approvals, archive, batches, conversations, feedback, turns
@@ -37,6 +37,7 @@ urlpatterns = [
     path("", page.chat_page, name="chat-home"),
     path("d/<slug:slug>/", page.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", page.chat_page, name="chat-conversation"),
+    path("p/<str:token>/", page.passage_page, name="cited-passage"),
     path("s/<slug:token>/", page.shared_page, name="shared-thread"),
     path("api/conversations/<uuid:conversation_id>/", include(conversation)),
     path("api/", include(router.urls)),
@@ -47,6 +48,10 @@ urlpatterns = [
     path("v1/models", openai.models, name="v1-models"),
     path("v1/models/<str:slug>", openai.model, name="v1-model"),
     path("v1/chat/completions", openai.chat_completions, name="v1-chat-completions"),
+    path("v1/completions", openai.completions, name="v1-completions"),
+    path("v1/responses", openai.responses, name="v1-responses"),
+    path("v1/embeddings", openai.embeddings, name="v1-embeddings"),
+    re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
     path("widget.js", widget.script, name="widget-script"),
     path("widget/ask", widget.ask, name="widget-ask"),
     path("widget/stop", widget.stop, name="widget-stop"),

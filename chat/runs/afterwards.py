@@ -14,9 +14,11 @@ from agents.database import in_database, short_write
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
-from chat.turn.values import TurnRequest, TurnResult
+from chat.turn.trace import Trace
+from chat.turn.values import Learning, TurnRequest, TurnResult
+from faqs.answers.writing import record_served
 from faqs.choices import keep_choice
-from faqs.learning import record_served, remember_answer
+from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.execution.usage import record_selected
 
@@ -38,8 +40,8 @@ async def _logged(
 ) -> None:
     try:
         await keep(turn_id, result)
-    except DatabaseError:
-        logger.exception("turn round_id=%s: nothing was learned from it.", turn_id)
+    except DatabaseError as error:
+        logger.warning("turn round_id=%s: nothing was learned from it: %s", turn_id, error)
 
 
 async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
@@ -76,13 +78,18 @@ def _stands(turn_id: uuid.UUID) -> bool:
 async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
     learning = result.learning
     if learning is not None and await in_database(_stands, turn_id):
-        await in_database(
-            remember_answer,
-            learning.lesson,
-            mode=learning.mode,
-            max_age_days=learning.max_age_days,
-        )
+        await in_database(_remember, turn_id, learning, result.trace)
         await in_database(report_again, turn_id)
+
+
+def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
+    """Teach the memory, and say in the trace what it kept, or why not."""
+    learned = remember_answer(
+        learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days
+    )
+    outcome = "not_kept" if learned.outcome == "refused" else learned.outcome
+    trace.came_to("learn", outcome, detail=learned.reason, entry=learned.entry_id)
+    Turn.objects.filter(pk=turn_id).update(trace=trace.lines)
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from django.conf import settings
 from django.db import DatabaseError
 
-from agents.database import in_database
+from agents.database import first_line, in_database, is_surprising
 from chat.protocol import Done
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
 from chat.runs.stale import settle_stale_turns
@@ -78,8 +78,9 @@ class Following:
         while followed := {i: log for i, log in self._elsewhere.items() if not log.is_complete}:
             try:
                 running = await in_database(running_turns, list(followed))
-            except DatabaseError:
-                logger.exception("%d turns of other processes are not seen.", len(followed))
+            except DatabaseError as error:
+                said, cause = "%d turns of other processes are not seen: %s", first_line(error)
+                logger.warning(said, len(followed), cause, exc_info=is_surprising(error))
             else:
                 over = {i for i, log in followed.items() if running.get(i) != log.run}
                 # Its last event comes right after its rows: what is missing at the second look is not coming.

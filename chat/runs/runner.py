@@ -14,6 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +22,13 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import translation
 
-from agents.database import in_database
-from chat.exceptions import ServerStoppingError, TurnRunningError, TurnTakenOverError
+from agents.database import first_line, in_database, is_surprising
+from chat.exceptions import (
+    ServerStoppingError,
+    TurnNotLastError,
+    TurnRunningError,
+    TurnTakenOverError,
+)
 from chat.models import Conversation, Turn
 from chat.protocol import Event, Failure
 from chat.runs.afterwards import settle
@@ -37,6 +43,7 @@ from chat.thread.rounds import decide_call
 from chat.thread.turns import (
     ClaimedTurn,
     claim_turn,
+    fell_with_the_storage,
     renew_turns,
     reopen_turn,
     request_stop,
@@ -88,7 +95,8 @@ class Runner:
         language: str,
         replaces: uuid.UUID | None = None,
     ) -> uuid.UUID:
-        """Claim the turn and start it; the same client message again gives the same turn.
+        """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
+        the database.
 
         With `replaces` it is another version of that turn. A caller that goes away meanwhile cancels nothing: a claimed
         turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
@@ -102,6 +110,10 @@ class Runner:
                 question=question,
                 replaces=replaces,
             )
+            if not turn.is_new and fell_with_the_storage(turn.turn_id):
+                # Sent again because of it: the same turn, run anew, unless the conversation has gone on since.
+                with suppress(TurnNotLastError):
+                    return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
             return Claim(conversation, turn)
 
         claimed = await self._to_its_end(self._begin(conversation.pk, claim, language))
@@ -237,8 +249,9 @@ class Runner:
             try:
                 if count := await settle_stale_turns():
                     logger.warning("%d answers of a process that died were interrupted.", count)
-            except DatabaseError:
-                logger.exception("The turns of dead processes could not be looked for.")
+            except DatabaseError as error:
+                said = "The turns of dead processes could not be looked for: %s"
+                logger.warning(said, first_line(error), exc_info=is_surprising(error))
             await asyncio.sleep(settings.TURN_LEASE_SECONDS / 3)
 
     async def _watch_own(self) -> None:
@@ -256,8 +269,10 @@ class Runner:
                     await in_database(renew_turns, turn_ids)
                     renewal = loop.time() + lease
                 wanted = await in_database(wanted_turns, turn_ids)
-            except DatabaseError:
-                logger.exception("The leases of %d turns could not be renewed.", len(turn_ids))
+            except DatabaseError as error:
+                said = "The leases of %d turns could not be renewed: %s"
+                cause = first_line(error)
+                logger.warning(said, len(turn_ids), cause, exc_info=is_surprising(error))
                 continue
             for turn_id in turn_ids:
                 self._end_unwanted(turn_id, wanted.get(turn_id))
@@ -335,6 +350,11 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
     try:
         with translation.override(language):
             return turn, replace(request, context=load_context(request))
+    except DatabaseError as error:
+        logger.warning(
+            "what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error
+        )
+        return turn, request
     except Exception:  # it is claimed: it reads again by itself, and ends by name where that fails
         logger.exception("what the turn starts from could not be read round_id=%s", turn.turn_id)
         return turn, request

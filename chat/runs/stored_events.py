@@ -60,6 +60,7 @@ def _last_event(turn: Turn, answer: Message | None) -> Event:
         source_numbers=[source["n"] for source in answer.sources] if answer else [],
         title=turn.conversation.title,
         agent=turn.answered_by,
+        score=turn.score,
     )
 
 

@@ -7,7 +7,6 @@ drained before the sockets close, so that each keeps its partial text.
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -16,16 +15,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from django.conf import settings
-from prometheus_client.multiprocess import mark_process_dead
 
 from agents.llm.base import language_model
+from agents.processes.heartbeat import announce
 from chat.runs.runner import runner
+from chat.server.connections import BoundedConnection
+from chat.server.figures import emptied, fold
 from chat.server.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
 
 #: What a web process may take to end beyond the times that it is given for its answers and its connections.
@@ -94,7 +94,7 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
 
     The sockets stay open here: what arrives while a process is started again waits for the next.
     """
-    figures = _figures_folder(port)
+    figures = emptied(settings.DATA_DIR / "metrics" / str(port))
     with ExitStack() as opened:
         sockets = [
             opened.enter_context(_listening(host, port))
@@ -106,7 +106,7 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
                 [*_MANAGE, "serve", "--listen-fd", str(descriptor)],
                 pass_fds=[descriptor],
                 environment={"PROMETHEUS_MULTIPROC_DIR": str(figures)},
-                on_end=partial(mark_process_dead, path=str(figures)),
+                on_end=partial(fold, folder=figures),
             )
             for number in range(processes)
             for descriptor in [sockets[number % len(sockets)].fileno()]
@@ -118,14 +118,6 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
                 signal.pause()
         finally:
             _stop(children, opened)
-
-
-def _figures_folder(port: int) -> Path:
-    """Where the processes of this port write what they count; without what an earlier server left."""
-    folder: Path = settings.DATA_DIR / "metrics" / str(port)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _stop(children: Sequence[Child], opened: ExitStack) -> None:
@@ -151,13 +143,15 @@ def _stop_seconds() -> float:
 
 @contextmanager
 def _worker() -> Iterator[None]:
+    name = f"embedded-{os.getpid()}"
+    announce(f"{name}@{socket.gethostname()}")
     worker = Child(
         "worker",
         [
             *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
             *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
             *("--without-gossip", "--without-mingle"),
-            *("--loglevel", "WARNING", "--hostname", f"embedded-{os.getpid()}@%h"),
+            *("--loglevel", "WARNING", "--hostname", f"{name}@%h"),
         ],
     )
     try:
@@ -171,10 +165,14 @@ def _worker() -> Iterator[None]:
 def _configuration() -> dict[str, Any]:
     return {
         "app": "config.asgi:application",
+        "http": BoundedConnection,
         "lifespan": "off",
         "log_config": None,
         "access_log": False,
         "server_header": False,
+        # Whose `X-Forwarded-…` are believed is said by `TRUSTED_PROXIES` and `BEHIND_TLS` alone; uvicorn would believe whatever
+        # runs on this machine.
+        "proxy_headers": False,
         # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
         "ws_max_size": 64 * settings.MAX_FRAME_BYTES,
         "timeout_graceful_shutdown": settings.GRACEFUL_SHUTDOWN_SECONDS,

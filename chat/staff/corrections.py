@@ -1,7 +1,8 @@
 """An answer that was given becomes a validated one: what staff start from, and what is kept of it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext_lazy as _
@@ -10,7 +11,8 @@ from agents.models import Agent
 from chat.exceptions import ChatError
 from chat.models import AnswerSource, Message, Turn, TurnStatus
 from chat.thread.reading import exchange_of
-from faqs.learning import learn_from_message, without_citations
+from faqs.answers.texts import cited_sources, without_citations
+from faqs.answers.writing import learn_from_message
 from faqs.models import LearnedResponse
 
 
@@ -34,6 +36,8 @@ class Correction:
     answer: str
     #: The validated answer that was made of it before.
     known: LearnedResponse | None
+    #: The numbered sources of the answer.
+    sources: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, turn: Turn) -> Self:
@@ -43,16 +47,20 @@ class Correction:
         asked, answered = exchange_of(turn)
         if turn.status != TurnStatus.DONE or answered is None or not answered.content:
             raise NothingToCorrectError
-        agent = turn.conversation.deployment.agent
-        known = LearnedResponse.objects.filter(agent=agent, source_message=turn.pk).first()
+        known = LearnedResponse.objects.filter(
+            agent=agent_that_answered(turn), source_message=turn.pk
+        ).first()
         if known is not None:
-            return cls(turn, answered.content, known.question, known.answer, known)
+            return cls(
+                turn, answered.content, known.question, known.answer, known, answered.sources
+            )
         question = asked.content if asked else ""
-        return cls(turn, answered.content, question, _first_text(turn, answered), None)
+        text = _first_text(turn, answered)
+        return cls(turn, answered.content, question, text, None, answered.sources)
 
     @property
     def agent(self) -> Agent:
-        return self.turn.conversation.deployment.agent
+        return agent_that_answered(self.turn)
 
     def keep(
         self, *, question: str, answer: str, owner: AbstractBaseUser | None
@@ -61,10 +69,17 @@ class Correction:
             agent=self.agent,
             message_uuid=self.turn.pk,
             question=question,
-            answer=self.given,
-            corrected_answer=answer,
+            answer=answer.strip() or self.given,
+            sources=cited_sources(self.given, self.sources),
             owner=owner,
         )
+
+
+def agent_that_answered(turn: Turn) -> Agent:
+    """Of several agents the one that was chosen: the same question goes to it again."""
+    deployment = turn.conversation.deployment
+    offered = Agent.objects.filter(specialties__deployment=deployment, name=turn.answered_by)
+    return (offered.first() if turn.answered_by else None) or deployment.agent
 
 
 def _first_text(turn: Turn, answered: Message) -> str:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from faqs.learning import NOT_LEARNED
+from faqs.models import StatusReason
 from faqs.recall import refusal_text
 
 Words = str | Promise
@@ -34,6 +35,8 @@ class ExplainedStep:
 #: Every step of the path by its name in the trace, in the words of the admin.
 STEPS: dict[str, Words] = {
     "receive": _("Question reçue"),
+    "courtesy": _("Formule de politesse"),
+    "reading": _("Lecture de la question"),
     "standalone": _("Question autonome ou suite"),
     "rewriting": _("Reformulation de la suite"),
     "embedding": _("Mise en vecteur"),
@@ -48,6 +51,7 @@ STEPS: dict[str, Words] = {
     "extractive": _("Passages cités"),
     "prompt": _("Consigne au modèle"),
     "tool_loop": _("Boucle d’outils"),
+    "quality": _("Qualité de la réponse"),
     "generation": _("Rédaction par le modèle"),
     # No turn writes this step any more; traces that are kept have it.
     "title": _("Titre de la conversation"),
@@ -63,8 +67,24 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "loaded": _("Réglages et échanges précédents chargés."),
         "resumed": _("Reprise après l’accord ou le refus de la personne."),
     },
+    "courtesy": {
+        "staff": _("La réponse que l’équipe a écrite pour ces mots."),
+        "greeting": _("Un bonjour : réponse toute prête."),
+        "thanks": _("Un remerciement : réponse toute prête."),
+        "farewell": _("Un au revoir : réponse toute prête."),
+        "well_being": _("Des nouvelles sont demandées : réponse toute prête."),
+        "presentation": _("La personne demande à qui elle parle : réponse toute prête."),
+        "unclear": _("Aucun mot, ou une lettre : une précision est demandée."),
+    },
+    "reading": {
+        "as_typed": _("La question est lue telle qu’elle a été tapée."),
+        "read": _(
+            "La question est lue sans ce qui l’entoure ni ses fautes de frappe : c’est cette lecture qui est cherchée."
+        ),
+    },
     "standalone": {
         "alone": _("La question se comprend seule."),
+        "none_of_these": _("Aucune des questions proposées : la question d’avant suit son chemin."),
         "follow_up": _(
             "La question s’appuie sur l’échange précédent : elle est cherchée avec lui, et aucune réponse "
             "enregistrée ne peut répondre seule."
@@ -92,6 +112,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "shadow": _(
             "Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."
         ),
+        "yielded": _(
+            "Une réponse en mémoire ne répond que par un synonyme, et les mots de la question sont eux-mêmes une "
+            "question enregistrée : celle-ci passe devant."
+        ),
         "refused": _(
             "Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."
         ),
@@ -107,7 +131,14 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         ),
         "default": _("Rien ne départage les agents : l’agent par défaut répond."),
     },
-    "search": {"found": _("Des passages ont été trouvés."), "nothing": _("Rien n’a été trouvé.")},
+    "search": {
+        "found": _("Des passages ont été trouvés."),
+        "boost": _("Des passages ont été trouvés ; ceux de la catégorie probable sont favorisés."),
+        "filter": _(
+            "Des passages ont été trouvés ; seuls ceux de la catégorie probable sont gardés."
+        ),
+        "nothing": _("Rien n’a été trouvé."),
+    },
     "learned": {
         "found": _(
             "Des réponses validées sont parmi les passages ; elles passent devant à score égal."
@@ -138,7 +169,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "clarification": {
         "asked": _(
-            "Plusieurs questions enregistrées sont proches et proches entre elles : la personne choisit."
+            "Plusieurs questions enregistrées sont proches et proches entre elles : elles sont proposées, à côté des passages."
         ),
         "shadow": _("Mode d’observation : une précision aurait été demandée."),
         "asked_before": _(
@@ -173,6 +204,15 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "saturated": _("Les outils n’apportaient plus rien de nouveau."),
         "awaiting_approval": _("Un outil attend l’accord de la personne."),
     },
+    "quality": {
+        "satisfactory": _("Assez longue et cohérente."),
+        "too_short": _("Courte : 50 caractères au plus."),
+        "cut": _("Coupée : la longueur maximale d’une réponse est atteinte."),
+        "call_as_text": _(
+            "Le modèle a écrit un appel d’outil dans son texte au lieu de le demander."
+        ),
+        "repeated": _("La même phrase revient plusieurs fois."),
+    },
     "title": {
         "written": _("Écrit par le modèle."),
         "kept": _("Le modèle n’en a pas donné : le début de la question est gardé."),
@@ -186,7 +226,12 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         ),
     },
     "learn": {
-        "kept": _("La question et sa réponse sont proposées à la mémoire."),
+        "planned": _(
+            "La réponse est proposée à la mémoire, qui décide une fois le tour enregistré."
+        ),
+        "stored": _("La réponse est gardée en mémoire."),
+        "to_review": _("La réponse est gardée en mémoire, à relire avant d’être donnée."),
+        "known": _("La mémoire répond déjà à cette question."),
         "not_kept": _("La réponse n’est pas retenue."),
     },
     "save": {
@@ -199,16 +244,22 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
 }
 
-#: Why a question is taken for a follow-up (`chat.turn.follow_ups`).
+#: Why a question is taken for a follow-up (`chat.turn.leaning.follow_ups`).
 RULES: dict[str, Words] = {
     "connective": _("elle commence par un mot de liaison"),
     "ellipsis": _("il lui manque un verbe ou un sujet"),
     "demonstrative": _("elle renvoie à ce qui précède (« cela », « celui-ci »…)"),
     "pronoun": _("un pronom y remplace un nom donné avant"),
     "generic": _("elle conviendrait à n’importe quel sujet"),
+    "assent": _("elle accepte ou refuse ce qui vient d’être dit"),
+    "choice": _("elle choisit parmi ce qui vient d’être dit"),
+    "reply": _("elle répond à ce qui vient d’être demandé"),
+    "existence": _("elle demande si une chose existe sans dire de quoi elle fait partie"),
+    "definite": _("elle ne nomme qu’une partie de ce dont on parlait"),
+    "comparison": _("elle compare à ce qui a été dit avant"),
 }
 
-#: Why a rewriting is not taken (`chat.turn.rewriting`).
+#: Why a rewriting is not taken (`chat.turn.question.rewriting`).
 REJECTIONS: dict[str, Words] = {
     "not_one_line": _("elle ne tient pas sur une ligne, ou elle est trop longue"),
     "not_one_question": _("elle n’est pas une seule question"),
@@ -266,6 +317,11 @@ def _detail_text(step: str, detail: str) -> str:
     match step:
         case _ if not detail:
             return ""
+        case "reading":
+            text, *others = detail.split("\n")
+            lines = [gettext("Lue comme : « %(text)s »") % {"text": text}]
+            lines += [gettext("Cherchée aussi comme : « %(text)s »") % {"text": o} for o in others]
+            return "\n".join(lines)
         case "standalone":
             return gettext("Raison : %(rule)s.") % {"rule": RULES.get(detail, detail)}
         case "rewriting":
@@ -274,17 +330,26 @@ def _detail_text(step: str, detail: str) -> str:
             name, _space, lead = detail.rpartition(" ")
             return gettext("Agent : %(name)s ; avance : %(lead)s") % {"name": name, "lead": lead}
         case "learn":
-            return gettext("Raison : %(rule)s.") % {"rule": NOT_LEARNED.get(detail, detail)}
+            known = {**NOT_LEARNED, **dict(StatusReason.choices)}
+            return gettext("Raison : %(rule)s.") % {"rule": known.get(detail, detail)}
         case "tool_loop" if detail.count("/") == 2:
             rounds, results, figure = map(str.strip, detail.split("/"))
             text = gettext(
                 "Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s"
             )
             return text % {"rounds": rounds, "results": results, "figure": figure}
+        case "quality":
+            return gettext("Caractères : %(count)s") % {"count": detail}
         case "receive":
             return gettext("Échanges précédents : %(count)s") % {"count": detail}
         case "search":
             return gettext("Catégorie probable : %(name)s.") % {"name": detail}
+        case "guard_rail" if len(parts := detail.split()) == 3:
+            return gettext(
+                "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "
+                "les mots rares comptant plus ; puis moyenne avec la similarité %(nearest)s de la question enregistrée la plus "
+                "proche."
+            ) % {"similarity": parts[0], "words": parts[1], "nearest": parts[2]}
         case "guard_rail" if len(parts := detail.split()) == 2:
             return gettext(
                 "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "

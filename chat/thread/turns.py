@@ -7,7 +7,7 @@ conversation's next version, and takes that row first.
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.database import short_write
+from agents.exceptions import StorageUnavailableError
 from chat.exceptions import (
     ConversationNotFoundError,
     TurnNotLastError,
@@ -31,6 +32,10 @@ from chat.thread.branches import parent_beside
 
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
+
+
+#: The step of a trace that holds the answer that stood there before.
+_ASIDE = "answer_before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +257,9 @@ def _interrupt(turn: StaleTurn) -> bool:
     stale = Turn.objects.filter(
         pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
     )
+    before, its_sources = answer_set_aside(turn.turn_id) if turn.run else ("", [])
+    if len(before) > len(turn.text):
+        turn = replace(turn, text=before, sources=its_sources)
     with short_write():
         if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
             return False
@@ -269,10 +277,17 @@ def _interrupt(turn: StaleTurn) -> bool:
     return True
 
 
+def fell_with_the_storage(turn_id: uuid.UUID) -> bool:
+    """Whether the last run of a turn ended because the database was in trouble; its answer is still to come."""
+    failed = Turn.objects.filter(pk=turn_id, status=TurnStatus.FAILED)
+    return failed.filter(error_code=StorageUnavailableError.code).exists()
+
+
 def reopen_turn(turn_id: uuid.UUID) -> bool:
     """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
 
-    Its partial answer goes: there is one answer to a question. What its tools found out stays, and none runs twice.
+    Its partial answer is set aside: there is one answer to a question, and where the new run is stopped before it has
+    written as much, it is this one again. What its tools found out stays, and none runs twice.
     Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
     """
     turn = Turn.objects.get(pk=turn_id)
@@ -291,10 +306,26 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 return False
             if not _is_last(turn):
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
+            _set_answer_aside(turn)
             _drop_answer(turn.conversation_id, turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
+
+
+def _set_answer_aside(turn: Turn) -> None:
+    """Keep what stood there in the turn's trace, which the run's own takes the place of when it ends."""
+    messages = Message.objects.for_conversation(turn.conversation_id).exchanges()
+    answer = messages.filter(turn=turn, role=Role.ASSISTANT).first()
+    steps = [{"step": _ASIDE, "text": answer.content, "sources": answer.sources}] if answer else []
+    Turn.objects.filter(pk=turn.pk).update(trace=steps)
+
+
+def answer_set_aside(turn_id: uuid.UUID) -> tuple[str, list[dict[str, Any]]]:
+    """The text, with its sources, that stood there before a turn was begun again; empty where none did."""
+    trace = Turn.objects.values_list("trace", flat=True).filter(pk=turn_id).first() or []
+    kept: dict[str, Any] = next((step for step in trace if step.get("step") == _ASIDE), {})
+    return kept.get("text", ""), kept.get("sources", [])
 
 
 def _is_last(turn: Turn) -> bool:

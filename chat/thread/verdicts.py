@@ -53,6 +53,20 @@ def withdraw_feedback(turn: Turn) -> bool:
     return bool(changed)
 
 
+def settle_verdict(key: int, learned_id: int | None) -> bool:
+    """Say which validated answer a standing thumb down's question is given now; `None`: none any more."""
+    verdict = Feedback.objects.filter(pk=key)
+    if learned_id is None:
+        return bool(verdict.update(settled_at=None, settled_by=None))
+    standing = verdict.filter(verdict=Verdict.DOWN, withdrawn_at=None)
+    return bool(standing.update(settled_at=timezone.now(), settled_by=learned_id))
+
+
+def count_settled(learned_id: int) -> int:
+    """How many thumbs down this validated answer has settled."""
+    return Feedback.objects.filter(settled_by=learned_id, settled_at__isnull=False).count()
+
+
 def report_again(turn_id: uuid.UUID) -> None:
     """A thumb down may come before what the answer teaches is kept: then that is barred now."""
     feedback = Feedback.objects.filter(
@@ -138,8 +152,7 @@ def asked_question(turn: Turn) -> str:
     own = stored.filter(turn=turn).first()
     if own is None:
         return ""
-    steps = {line.get("step"): line.get("outcome") for line in turn.trace if isinstance(line, dict)}
-    if steps.get("standalone") != "follow_up":
+    if not turn.is_follow_up:
         return own.content
     before = stored.on_branch(_line_of(turn)).filter(pk__lt=own.pk).order_by("-id").first()
     return own.content if before is None else f"{before.content}\n{own.content}"

@@ -1,13 +1,15 @@
-"""The ambiguous band: two different curated answers lie close to each other, and neither may be given. Ask which was meant.
+"""The ambiguous band: two different curated answers lie close to each other, and neither may be given alone. Ask which was meant.
 
-What may be offered is a stored question no further under the threshold of direct answers than the band, that the second key
-refuses for ordinary words, or for a precision that the asked one leaves open: "How much is the card?" may mean the adult's
-card, but a question about 2024 is never met with "did you mean 2023?". The best of each answer is kept; those further behind
-the first than the margin are not close to it. Fewer than two, and nothing is asked.
+The offer stands beside the passages that the documents hold for the question, never in their place. What may be offered is a
+stored question no further under the threshold of direct answers than the band, that the second key refuses for ordinary words,
+or for a precision that the asked one leaves open: "How much is the card?" may mean the adult's card, but a question about 2024
+is never met with "did you mean 2023?". It is in the language of the question, and among the first passages, close to the very
+first, which is an option itself: an offer is no better than the passages where search prefers another one
+(`benchmarks/clarification`). Of twins, one is kept. Fewer than two, and nothing is asked.
 
 Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is, and
-is no follow-up, whatever its words: `was_offered`. What was chosen is kept for staff (`faqs.choices`), and answers nothing before
-they accept it.
+is no follow-up, whatever its words: `was_offered`. Choosing none asks the same question again, which goes on along its path
+(`none_was_meant`). What was chosen is kept for staff (`faqs.choices`), and answers nothing before they accept it.
 """
 
 from collections.abc import Sequence
@@ -18,60 +20,112 @@ from django.utils.translation import gettext_noop, override
 
 from agents.models import MemoryLearning
 from chat.models import AnswerSource
-from chat.turn.follow_ups import follow_up_rule
-from chat.turn.prompt import number_sources
+from chat.protocol import Source
+from chat.turn.leaning.follow_ups import follow_up_rule
+from chat.turn.prompt import number_sources, quoted_text
 from chat.turn.values import Exchange, TurnInProgress
 from faqs.choices import Choice
 from faqs.recall import normalised_question
-from faqs.second_key.agreement import compare_questions
-from knowledge.search import Passage, SearchResult
+from faqs.second_key.agreement import ask_the_same, compare_questions
+from knowledge.language.classes import LANGUAGES, word_class
+from knowledge.language.detection import language_of
+from knowledge.language.folding import fold, words
+from knowledge.search import Passage, SearchResult, Thresholds
 
-MOST_OPTIONS = 4
+#: Options are among so many first passages, so that there are no more of them either.
+FIRST_PASSAGES = 3
+#: How far behind the first passage an option may lie, of the distance from there to the last hit, or to the guard rail where
+#: that is farther: the same for models whose cosines lie wide apart and for those that lie close (`benchmarks/clarification`).
+BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 _INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
-_OUTRO = gettext_noop("Sinon, posez-la de nouveau : la recherche continuera.")
-_LANGUAGES = ("fr", "en")
+_NONE_OF_THESE = frozenset(each.replace("_", " ") for each in word_class("none_of_these"))
+_NONE = gettext_noop("Aucune : chercher dans les documents")
 
 
 def options_for(
-    asked: str, found: SearchResult, *, threshold: float, band: float, margin: float
+    asked: str, found: SearchResult, *, thresholds: Thresholds, band: float, margin: float
 ) -> list[Passage]:
-    """Two to four stored questions with different answers, best first; or none. Bounds are inclusive."""
+    """Two or three stored questions with different answers, best first; or none. Bounds are inclusive."""
+    first = [hit.chunk_key for hit in found.passages(FIRST_PASSAGES)]
+    if thresholds.direct_answer is None or not first:
+        return []
+    least = _least_relevance(found, thresholds)
     options: list[Passage] = []
-    answers: set[str] = set()
-    questions: set[str] = set()
-    for hit in found.direct_candidates(threshold - band):
-        text, question = " ".join(hit.content.split()), normalised_question(hit.question)
-        if text in answers or (options and hit.score < options[0].score - margin):
+    for hit in found.direct_candidates(thresholds.direct_answer - band):
+        if (
+            hit.chunk_key not in first
+            or hit.relevance < least
+            or not found.lets_in(hit, thresholds)
+        ):
             continue
-        # The same words twice are no choice: each place of a document has its « Quels sont les horaires ? ».
-        if question not in questions and _may_be_meant(hit.question, asked):
+        if options and hit.score < options[0].score - margin:
+            continue
+        if not any(_are_twins(hit, other) for other in options) and _may_be_meant(
+            hit.question, asked
+        ):
             options.append(hit)
-            answers.add(text)
-            questions.add(question)
-        if len(options) == MOST_OPTIONS:
-            break
-    return options if len(options) > 1 else []
+    has_the_first = any(option.chunk_key == first[0] for option in options)
+    return options if has_the_first and len(options) > 1 else []
+
+
+def _least_relevance(found: SearchResult, thresholds: Thresholds) -> float:
+    best = found.best_relevance
+    floors = [hit.relevance for hit in found.hits]
+    if thresholds.guard_rail_questions is not None:
+        floors.append(thresholds.guard_rail_questions)
+    return best - BEHIND_THE_FIRST * (best - min(floors))
+
+
+def _are_twins(one: Passage, other: Passage) -> bool:
+    """The same answer, or the same question: each place of a document has its « Quels sont les horaires ? »."""
+    return _bare(one.content) == _bare(other.content) or ask_the_same(one.question, other.question)
+
+
+def _bare(text: str) -> str:
+    return " ".join(words(fold(text)))
 
 
 def _may_be_meant(stored: str, asked: str) -> bool:
-    """Whether the stored question differs by ordinary words, or says more precisely what the asked one leaves open."""
-    return all(
+    """Whether the stored question, in the same language, differs by ordinary words, or says more precisely what is left open."""
+    languages = {language_of(stored), language_of(asked)} - {""}
+    return len(languages) < 2 and all(
         each.kind == "content" or (each.kind in _OPEN_KINDS and not each.asked)
         for each in compare_questions(stored, asked).disagreements
     )
 
 
 async def ask_which(turn: TurnInProgress) -> bool:
-    """Offer the questions to choose from, as sources, from which pages make buttons, and as text for other readers."""
+    """Offer the questions to choose from beside the passages: as marked sources, from which pages make buttons, and as text."""
     options = _options(turn)
     if not options:
         return False
     turn.answer.source, turn.answer.score = AnswerSource.CLARIFICATION, options[0].score
-    await turn.show([replace(source, text="") for source in number_sources(options)])
-    await turn.say(_asking(options))
+    quoted, further = _shown(turn, options)
+    await turn.show(_numbered([*quoted, *further], options))
+    await turn.say(f"{_asking(options)}\n\n{quoted_text(quoted)}")
     return True
+
+
+def _shown(turn: TurnInProgress, options: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
+    """The passages as they are quoted without a model, each under the question that is offered of it, and the other options."""
+    left = list(options)
+    quoted = []
+    for passage in turn.found.in_domain(turn.thresholds).passages(turn.config.extractive_passages):
+        own = next((each for each in left if each.chunk_key == passage.chunk_key), None)
+        if own is not None:
+            left.remove(own)
+        quoted.append(own or passage)
+    return quoted, left
+
+
+def _numbered(passages: Sequence[Passage], options: Sequence[Passage]) -> list[Source]:
+    places = {id(option): place for place, option in enumerate(options, start=1)}
+    return [
+        replace(source, option=places.get(id(passage)))
+        for passage, source in zip(passages, number_sources(passages), strict=True)
+    ]
 
 
 def _options(turn: TurnInProgress) -> list[Passage]:
@@ -79,7 +133,8 @@ def _options(turn: TurnInProgress) -> list[Passage]:
 
     Asked once: the same question again, after the choice was offered, goes on along its path.
     """
-    config, asked, threshold = turn.config, turn.asked, turn.thresholds.direct_answer
+    config, asked, thresholds = turn.config, turn.asked, turn.thresholds
+    threshold = thresholds.direct_answer
     if not config.clarification or threshold is None or asked.is_follow_up:
         return []
     last = turn.history[-1] if turn.history else None
@@ -89,7 +144,7 @@ def _options(turn: TurnInProgress) -> list[Passage]:
     options = options_for(
         asked.text,
         turn.found,
-        threshold=threshold,
+        thresholds=thresholds,
         band=config.clarification_band,
         margin=config.clarification_margin,
     )
@@ -106,7 +161,7 @@ def _options(turn: TurnInProgress) -> list[Passage]:
 
 def _asking(options: Sequence[Passage]) -> str:
     choices = [f"- {_one_line(each.question)}" for each in options]
-    return "\n".join([_(_INTRO), "", *choices, "", _(_OUTRO)])
+    return "\n".join([_(_INTRO), "", *choices, f"- {_(_NONE)}"])
 
 
 def was_offered(question: str, history: Sequence[Exchange]) -> bool:
@@ -115,6 +170,14 @@ def was_offered(question: str, history: Sequence[Exchange]) -> bool:
     if not history or line not in history[-1].answer:
         return False
     return _is_asking(history[-1].answer) and line in history[-1].answer.split("\n")
+
+
+def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
+    """Whether this declines what the last answer offered, by the button or in a word or two."""
+    if not history or not _is_asking(history[-1].answer):
+        return False
+    said = _bare(question)
+    return said in _NONE_OF_THESE or said in map(_bare, _in_each_language(_NONE))
 
 
 def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
@@ -143,15 +206,15 @@ def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
 
 
 def _is_asking(answer: str) -> bool:
-    return answer.partition("\n")[0] in _intros()
+    return answer.partition("\n")[0] in _in_each_language(_INTRO)
 
 
-def _intros() -> set[str]:
-    """In every language of the site: a conversation may have been answered in another than this turn's."""
+def _in_each_language(text: str) -> set[str]:
+    """A conversation may have been answered in another language than this turn's."""
     texts = set()
-    for language in _LANGUAGES:
+    for language in LANGUAGES:
         with override(language):
-            texts.add(_(_INTRO))
+            texts.add(_(text))
     return texts
 
 

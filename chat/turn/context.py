@@ -10,6 +10,7 @@ from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.toolbox import ToolGround, load_tool_ground
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import stored_mark
+from knowledge.acronyms.stored import forms_of
 from knowledge.calibration.stored import load_calibrations
 
 #: How a prompt asks for what a summary says: with it, user and assistant take turns as in any thread.
@@ -37,16 +38,18 @@ def load_context(request: TurnRequest) -> TurnContext:
     if any(agent.memory for agent in config.of_each_agent):
         mark = stored_mark(request.deployment_id)
     tools = tool_ground(request, config)
+    forms = forms_of([agent.agent_id for agent in config.of_each_agent])
     if request.given is not None:
-        return TurnContext(config, request.given.history, request.given.previous, mark, tools)
+        given = request.given
+        return TurnContext(config, given.history, given.previous, mark, tools, forms=forms)
     if request.conversation_id is None or request.is_first:
-        return TurnContext(config, [], "", mark, tools)
+        return TurnContext(config, [], "", mark, tools, forms=forms)
     history = load_exchanges(
         conversation_id=request.conversation_id, limit=config.context_exchanges
     )
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
     short = summarised(history) if config.summarise_exchanges else ()
-    return TurnContext(config, history, previous, mark, tools, short)
+    return TurnContext(config, history, previous, mark, tools, short, forms)
 
 
 def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:

@@ -4,6 +4,7 @@ In a deployment with several agents each one's index is searched with the one ve
 found is what the turn goes on with, so that dispatch costs a search for each other agent and nothing more.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -11,15 +12,16 @@ import numpy as np
 from agents.database import in_database, in_thread
 from agents.dispatch import choose_agent, description_lines, margins_of, nearness
 from agents.effective import EffectiveConfig, Specialised
+from agents.models import CategoryUse
 from chat.turn.context import tool_ground
-from chat.turn.follow_ups import StandaloneQuestion
+from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.values import Question, TurnInProgress
 from faqs.recall import recall_learned, scope_of
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.search import SearchResult, confirm_passages, search
-from knowledge.vectors.base import Query, collection_alias, vector_store
+from knowledge.search import SearchResult, compare_late, confirm_passages, search_index
+from knowledge.vectors.base import Query, vector_store
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
 _described: dict[tuple[str, tuple[str, ...]], Vectors] = {}
@@ -27,29 +29,54 @@ _MOST_DESCRIBED = 1_000
 
 
 async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> None:
-    """Embed the question once; every later step shares the vector."""
+    """Embed the question once, and its other readings; every later step shares the vectors."""
     model, request = embedder(), turn.request
-    vector = model.known_vector(asked.text, purpose=Purpose.QUERY)
-    if vector is None:
-        vector = await in_thread(model.embed_one, asked.text, purpose=Purpose.QUERY)
-    turn.trace.step("embedding", model.recipe.model)
+    vector = await _vector_of(asked.text)
+    # What a question leans on is no part of its other readings; a follow-up is searched as it was typed, too.
+    further = [asked.alone] if asked.is_follow_up or asked.rule else turn.read.others
+    by_forms = turn.context.forms.other_reading(asked.text)
+    turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     scope = scope_of(
         phase=request.phase,
         project=request.project,
         deployment_slug=turn.config.deployment_slug,
     )
-    turn.question = Question(asked, vector, model.recipe, scope)
+    turn.question = Question(
+        asked,
+        vector,
+        model.recipe,
+        scope,
+        others=await _with_vectors(further),
+        by_forms=await _with_vectors([by_forms]),
+    )
+
+
+async def _with_vectors(texts: Iterable[str]) -> tuple[tuple[str, Vectors], ...]:
+    return tuple([(text, await _vector_of(text)) for text in texts if text])
+
+
+async def _vector_of(text: str) -> Vectors:
+    vector = embedder().known_vector(text, purpose=Purpose.QUERY)
+    if vector is None:
+        vector = await in_thread(embedder().embed_one, text, purpose=Purpose.QUERY)
+    return vector
 
 
 async def dispatch_and_search(turn: TurnInProgress) -> None:
-    """Find passages in the index of the agent that answers, and give the turn that agent's settings."""
+    """Find passages in the index of the agent that answers, once, and give the turn that agent's settings."""
+    if turn.is_searched:
+        return
     found = await (_dispatch(turn) if turn.config.agents else _search(turn.config, turn.question))
-    turn.learned = recall_learned(found, turn.request.question)
+    turn.learned = recall_learned(found, turn.asked.question)
+    turn.is_searched = True
     turn.answer.best_score = turn.found.best_score
     category = detect_category(turn.found.passages(turn.config.match_count))
+    outcome = "found" if turn.found.hits else "nothing"
+    if category and category.is_of_documents and turn.config.category_use != CategoryUse.INFORM:
+        outcome = turn.config.category_use
     turn.trace.step(
         "search",
-        "found" if turn.found.hits else "nothing",
+        outcome,
         score=turn.found.best_score,
         detail=category.name if category else "",
     )
@@ -82,7 +109,21 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
     if found is None:
         found = await _search(chosen.config, turn.question)
     await _hand_over(turn, chosen)
-    return found
+    others = (result for at, result in enumerate(results) if at != position and result is not None)
+    return _with_answers_of(others, found, turn)
+
+
+def _with_answers_of(
+    others: Iterable[SearchResult], found: SearchResult, turn: TurnInProgress
+) -> SearchResult:
+    """What the chosen agent found, with the validated answers of the others that may be given directly: the newest wins."""
+    candidates = [
+        hit
+        for result in others
+        for hit in result.direct_candidates(turn.thresholds.direct_answer)
+        if hit.is_faq and not hit.is_courtesy
+    ]
+    return replace(found, hits=(*found.hits, *candidates)) if candidates else found
 
 
 async def _hand_over(turn: TurnInProgress, chosen: Specialised) -> None:
@@ -100,21 +141,22 @@ async def _searched(agent: Specialised, question: Question) -> SearchResult | No
 
 
 async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
-    def nearest() -> SearchResult:
-        return search(
-            collection_alias(config.agent_slug, config.indexing_method),
-            Query(question.vector, question.recipe, question.text),
-            limit=config.match_count,
-            min_score=config.match_threshold,
-        )
+    query = Query(question.vector, question.recipe, question.text)
 
-    def confirmed() -> SearchResult:
-        return confirm_passages(nearest(), agent_id=config.agent_id)
+    readings = (*question.others, *question.by_forms)
+    others = [Query(vector, question.recipe, text) for text, vector in readings]
+
+    def nearest() -> SearchResult:
+        return search_index(config, query, limit=config.match_count, others=others)
+
+    def confirmed(found: SearchResult) -> SearchResult:
+        return confirm_passages(found, agent_id=config.agent_id, question=question.text)
 
     if vector_store().uses_database:
-        return await in_database(confirmed)
-    found = await in_thread(nearest)
-    return await in_database(confirm_passages, found, agent_id=config.agent_id)
+        result = await in_database(lambda: confirmed(nearest()))
+    else:
+        result = await in_database(confirmed, await in_thread(nearest))
+    return await in_thread(compare_late, result, query) if result.late else result
 
 
 async def _described_by(agent: Specialised) -> Vectors:

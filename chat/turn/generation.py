@@ -1,8 +1,10 @@
 """The steps that spend a call of the model: which tools it may use, what it is told, and its answer as it streams."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
 from agents.models import ToolMode
@@ -14,6 +16,19 @@ from chat.turn.prompt import build_prompt, number_sources
 from chat.turn.tool_loop import ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
+from knowledge.language.folding import fold
+
+#: More characters than this make an answer.
+SHORT = 50
+#: The same sentence so often is a model that turns in circles.
+_REPEATED = 3
+#: A call that the model wrote into its text instead of asking for it.
+_CALL_AS_TEXT = re.compile(
+    r"</?(?:tool_call|function)\b|\"(?:tool_calls|function|arguments|parameters)\"\s*:"
+)
+_SENTENCE_END = re.compile(r"[.!?…]+\s+|\n+")
+
+ReplyQuality = Literal["satisfactory", "too_short", "cut", "call_as_text", "repeated"]
 
 
 async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
@@ -26,9 +41,13 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
     if turn.context.tools is None:
         turn.trace.step("tools", "dry_run")
         return
+    ground, question = turn.context.tools, turn.question
     toolbox = await choose_tools(
-        turn.context.tools, turn.config, vector=turn.question.vector, question=turn.question.text
+        ground, turn.config, vector=question.vector, question=question.text
     )
+    for text, vector in question.by_forms:
+        again = await choose_tools(ground, turn.config, vector=vector, question=text)
+        toolbox = toolbox.joined(again, limit=turn.config.tool_top_k)
     turn.trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
     turn.toolbox = toolbox if toolbox.selected or request.is_resumed else None
 
@@ -43,7 +62,7 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
         config=config,
         history=told,
         passages=passages,
-        question=request.question,
+        question=turn.asked.question,
         conversation_id=request.conversation_id,
         has_tools=turn.toolbox is not None,
     )
@@ -78,6 +97,9 @@ async def _use_tools(
         reason.value,
         detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %",
     )
+    if reason is StopReason.ANSWERED and loop.reply is not None:
+        length = len(loop.reply.text.strip())
+        turn.trace.step("quality", judge_reply(loop.reply), detail=f"{length}")
     if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
         answer.source = AnswerSource.ROUND_LIMIT
         await turn.emit(Delta(answer.text))
@@ -119,3 +141,24 @@ async def _stream(
             await emit(Delta(tail))
         answer.text = "".join(pieces)
     return reply
+
+
+def judge_reply(reply: Reply) -> ReplyQuality:
+    """Whether a reply is an answer by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et cohérent ».
+
+    The first thing that is wrong with it, or that nothing is. It decides nothing and is told to staff: a reply that asks for no
+    tool ends the loop whatever its quality, and one that asks for some goes on (a model announces its calls in whole sentences).
+    """
+    text = reply.text.strip()
+    if len(text) <= SHORT:
+        return "too_short"
+    if reply.finish_reason == "length":
+        return "cut"
+    if _CALL_AS_TEXT.search(text):
+        return "call_as_text"
+    sentences = Counter(
+        part for part in _SENTENCE_END.split(f"{fold(text)} ") if len(part) > SHORT // 2
+    )
+    if max(sentences.values(), default=0) >= _REPEATED:
+        return "repeated"
+    return "satisfactory"

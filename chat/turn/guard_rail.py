@@ -4,7 +4,7 @@ from chat.models import AnswerSource
 from chat.turn.prompt import number_sources, quoted_text
 from chat.turn.values import TurnInProgress
 from faqs.unanswered import Unanswered, unanswered_reason
-from knowledge.search import Passage
+from knowledge.search import Passage, SearchResult
 
 
 async def refuse_outside(turn: TurnInProgress) -> bool:
@@ -25,15 +25,18 @@ def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:
     turn.trace.step(
         "guard_rail",
         "passed" if is_inside else "passed_by_tool" if turn.by_tool else "refused",
-        score=turn.found.best_relevance,
+        score=turn.found.nearness(best) if best else 0.0,
         threshold=turn.thresholds.guard_rail_for(best) if best else None,
-        detail=relevance_parts(best) if best else "",
+        detail=nearness_parts(turn.found, best) if best else "",
     )
 
 
-def relevance_parts(best: Passage) -> str:
-    """What the relevance is made of, for `chat.staff.explanation`; nothing where it is a cosine alone."""
-    return f"{best.score:.2f} {best.overlap:.2f}" if best.lift else ""
+def nearness_parts(found: SearchResult, best: Passage) -> str:
+    """What the score is made of, for `chat.staff.explanation`; nothing where it is a cosine alone."""
+    parts = [best.score, best.overlap]
+    if best.has_questions and found.nearest_question is not None:
+        parts.append(found.nearest_question)
+    return " ".join(f"{part:.2f}" for part in parts) if best.lift else ""
 
 
 def _note_unanswered(turn: TurnInProgress) -> None:

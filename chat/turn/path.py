@@ -16,7 +16,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError
+from agents.exceptions import ApplicationError, StorageUnavailableError
 from agents.llm.base import language_model
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.logs import log_turn
@@ -24,14 +24,16 @@ from chat.metrics import RUNNING, TurnClock
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
 from chat.thread.rounds import pending_calls
-from chat.thread.turns import Ending, save_exchange
+from chat.thread.turns import Ending, answer_set_aside, save_exchange
 from chat.turn.clarification import ask_which
 from chat.turn.context import receive
 from chat.turn.dispatch import dispatch_and_search, embed_question
 from chat.turn.generation import generate, offer_tools
 from chat.turn.guard_rail import quote_passages, refuse_outside
 from chat.turn.memory import answer_from_memory, teach
-from chat.turn.rewriting import make_standalone
+from chat.turn.question.courtesy import answer_courtesy
+from chat.turn.question.reading import read_question
+from chat.turn.question.rewriting import make_standalone
 from chat.turn.stored_answers import answer_as_stored
 from chat.turn.tool_loop import awaiting
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult
@@ -47,14 +49,19 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 async def answer_question(turn: TurnInProgress) -> None:
     """Each step fills its part of the turn; one that finds the answer gives it, and the path ends there."""
     await receive(turn)
-    asked = await make_standalone(turn)
-    await embed_question(turn, asked)
     # A turn that waited for a person's approval goes on with the round of tools that it had planned.
     is_new = not turn.request.is_resumed
+    if is_new and await answer_courtesy(turn):
+        return
+    await read_question(turn)
+    asked = await make_standalone(turn)
+    await embed_question(turn, asked)
     if is_new and await answer_from_memory(turn):
         return
     await dispatch_and_search(turn)
     if is_new and (await answer_as_stored(turn) or await ask_which(turn)):
+        return
+    if turn.request.without_model:
         return
     llm = language_model()
     await offer_tools(turn, llm)
@@ -106,20 +113,26 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
     if request.turn_id is not None and request.conversation_id is not None:
         result.trace.step("save", result.status.value)
         try:
+            await _restore(request.turn_id, request.run, result)
             message_id = await _save(request.turn_id, request.conversation_id, request.run, result)
         except ConversationNotFoundError as error:
             # Stopped because its conversation was deleted: nothing is left to be saved in.
             if result.status is not TurnStatus.INTERRUPTED:
                 result.status, result.error = TurnStatus.FAILED, error
         except AnswerNotSavedError as error:
-            result.status, result.error = TurnStatus.FAILED, error
-    log_turn(
-        request.turn_id,
-        result.status.value,
-        answer_source=answer.source,
-        llm_calls=answer.llm_calls,
-        error=result.error,
-    )
+            # Nothing was lost with a turn that the database itself had ended before it said anything.
+            if answer.text or not isinstance(result.error, StorageUnavailableError):
+                result.status, result.error = TurnStatus.FAILED, error
+    facts = {
+        "round_id": request.turn_id,
+        "conversation_id": request.conversation_id,
+        "deployment_id": request.deployment_id,
+        "status": result.status.value,
+        "answer_source": answer.source,
+        "llm_calls": answer.llm_calls,
+        "duration_ms": clock.milliseconds(),
+    }
+    log_turn(facts, result.error)
     clock.ended(
         status=result.status.value,
         source=answer.source,
@@ -143,8 +156,18 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             turn_id=str(request.turn_id or ""),
             source_numbers=[source["n"] for source in answer.sources],
             agent=answer.answered_by,
+            score=answer.score,
         )
     )
+
+
+async def _restore(turn_id: uuid.UUID, run: int, result: TurnResult) -> None:
+    """A run that was begun again and stopped leaves at least what stood there before."""
+    if not run or result.status not in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
+        return
+    text, sources = await in_database(answer_set_aside, turn_id)
+    if len(text) > len(result.answer.text):
+        result.answer.text, result.answer.sources = text, sources
 
 
 async def _save(

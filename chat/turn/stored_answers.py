@@ -4,11 +4,13 @@
 """
 
 from agents.database import in_thread
+from chat.logs import log_direct_answer
 from chat.models import AnswerSource
 from chat.turn.clarification import choice_made
 from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
+from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.language.folding import same_writing
@@ -35,6 +37,7 @@ async def answer_as_stored(turn: TurnInProgress) -> bool:
     if direct is None:
         return False
     _take(turn, direct)
+    log_direct_answer(turn.request.turn_id, turn.config.agent_slug, direct.question, direct.score)
     await turn.show(number_sources([direct]))
     await turn.say(direct_text(direct))
     # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
@@ -57,11 +60,10 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
         turn.trace.step("direct_answer", outcome, threshold=threshold)
         return None
     candidates = turn.found.direct_candidates(threshold)
-    decisions = [
-        (passage, _decide(passage, turn.asked.text, threshold, None)) for passage in candidates
-    ]
+    decisions = [(passage, _decide(turn, passage, threshold, None)) for passage in candidates]
     await _verify(turn, decisions, threshold)
-    served = next((each for each in decisions if each[1].served), None)
+    allowed = [each for each in decisions if each[1].served]
+    served = max(allowed, key=lambda each: _rank(turn, each[0]), default=None)
     if served is None:
         turn.trace.step(
             "direct_answer",
@@ -86,15 +88,32 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
     return passage if outcome in ("verified", "served") else None
 
 
+def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
+    """What asks the same without a synonym goes first; then the newest human word: validated answers, the last one of them."""
+    as_typed = not turn.context.forms.unite(passage.question, turn.asked.text) or ask_the_same(
+        passage.question, turn.asked.text
+    )
+    return as_typed, passage.is_faq, passage.validated_at
+
+
+def asks_what_is_stored(turn: TurnInProgress) -> bool:
+    """Whether a question that was found, and may answer directly, asks the same without a synonym."""
+    if turn.thresholds.direct_answer is None:
+        return False
+    candidates = turn.found.direct_candidates(turn.thresholds.direct_answer)
+    return any(ask_the_same(each.question, turn.asked.text) for each in candidates)
+
+
 async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
     """Where the rules let nothing out, ask the model about the nearest, if staff want that; its calls are counted."""
-    if not turn.config.verify_answers or any(decision.served for _passage, decision in decisions):
+    may_ask = turn.config.verify_answers and not turn.request.without_model
+    if not may_ask or any(decision.served for _passage, decision in decisions):
         return
     verifier = configured_verifier(llm_model=turn.config.llm_model)
     if verifier is None:
         return
     for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
-        verdict = await in_thread(_decide, passage, turn.asked.text, threshold, verifier)
+        verdict = await in_thread(_decide, turn, passage, threshold, verifier)
         decisions[position] = (passage, verdict)
         turn.answer.llm_calls += verdict.consulted
         if verdict.served:
@@ -102,12 +121,13 @@ async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) 
 
 
 def _decide(
-    passage: Passage, question: str, threshold: float, verifier: ModelVerifier | None
+    turn: TurnInProgress, passage: Passage, threshold: float, verifier: ModelVerifier | None
 ) -> Decision:
     """Pure and short without a verifier; with one it may wait for the model."""
+    forms = turn.context.forms
     return would_serve(
-        stored=passage.question,
-        asked=question,
+        stored=forms.one_writing(passage.question),
+        asked=forms.one_writing(turn.asked.text),
         score=passage.score,
         threshold=threshold,
         verifier=verifier,
@@ -115,12 +135,12 @@ def _decide(
 
 
 def _contradicts(other: Passage, chosen: Passage) -> bool:
-    """Whether the same stored question has another answer elsewhere: which one is meant, its words do not say.
+    """Whether the same question of documents has another answer elsewhere: which one is meant, its words do not say.
 
-    A document does not contradict a validated answer, which comes first.
+    Nothing contradicts the newest validated answer.
     """
     return (
-        other.is_faq >= chosen.is_faq
+        not chosen.is_faq
         and normalised_question(other.question) == normalised_question(chosen.question)
         and not same_writing(other.content, chosen.content)
     )

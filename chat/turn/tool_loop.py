@@ -82,6 +82,8 @@ class ToolLoop:
         #: What stands in the place of the thread up to the end of its turn (`chat.runs.summaries`).
         self.summary = next(iter(turn.context.summarised), None)
         self.results = 0
+        #: What the model said last.
+        self.reply: Reply | None = None
         self._functions = tuple(spec.as_function() for spec in toolbox.specs)
 
     async def run(self) -> StopReason:
@@ -157,7 +159,7 @@ class ToolLoop:
             operation_id=operation_id_of(self.conversation_id, self.turn_id, state.rounds),
             round_index=state.rounds,
         )
-        reply = await self.call_model(messages, self._functions)
+        reply = self.reply = await self.call_model(messages, self._functions)
         if reply.tool_calls and reply.text:
             await self.emit(Delta("\n\n"))
         return reply

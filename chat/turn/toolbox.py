@@ -6,7 +6,7 @@ waits for nothing, unless the mode's ranking must read the database or ask a vec
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig
@@ -59,6 +59,19 @@ class Toolbox:
             and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
         )
 
+    def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
+        """With what another reading of the question chose: each tool at its better score, the best `limit` of those that have one."""
+        best: dict[str, SelectedTool] = {}
+        for tool in (*self.selected, *other.selected):
+            known = best.setdefault(tool.spec.name, tool)
+            if (tool.score or 0.0) > (known.score or 0.0):
+                best[tool.spec.name] = tool
+        scored = [tool for tool in best.values() if tool.reason is SelectionReason.SIMILAR]
+        scored.sort(key=lambda tool: -(tool.score or 0.0))
+        dropped = {tool.spec.name for tool in scored[limit:]}
+        kept = tuple(tool for name, tool in best.items() if name not in dropped)
+        return replace(self, selected=kept)
+
     def describe(self) -> str:
         """For staff, in the trace."""
         return ", ".join(
@@ -85,7 +98,7 @@ def load_tool_ground(
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
-    recent = [] if is_first else recent_tools(conversation_id, limit=config.max_tool_calls)
+    recent = [] if is_first else recent_tools(conversation_id, limit=config.tool_recent_calls)
     return ToolGround(candidates, user_id, recent=recent)
 
 

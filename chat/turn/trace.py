@@ -38,6 +38,12 @@ class Trace:
         self.lines.append(line)
         self._last = now
 
+    def came_to(self, step: str, outcome: str, *, detail: str, entry: int | None) -> None:
+        """What a step that had only been planned came to, once the turn was saved."""
+        for line in self.lines:
+            if line["step"] == step:
+                line.update(outcome=outcome, detail=detail, entry=entry)
+
     def gave(self, entry: int) -> None:
         """Name the entry of the memory that the last step gave."""
         self.lines[-1]["entry"] = entry

@@ -6,7 +6,10 @@ A step takes one `TurnInProgress` and fills its part of it. A turn is never shar
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from agents.effective import EffectiveConfig
 from agents.exceptions import ApplicationError
@@ -14,14 +17,16 @@ from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Source, Sources
 from chat.thread.turns import ClaimedTurn
-from chat.turn.follow_ups import StandaloneQuestion
+from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
 from chat.turn.trace import Trace
 from faqs.choices import Choice
 from faqs.learning import Lesson
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
+from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe, Vectors
+from knowledge.language.typed.question import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -83,6 +88,8 @@ class TurnContext:
     tools: ToolGround | None
     #: The exchanges with a summary in the place of the old ones; empty: there is none, or staff want none.
     summarised: Sequence[Exchange] = ()
+    #: The acronyms and synonyms of the deployment's agents.
+    forms: Forms = NO_FORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,8 @@ class TurnRequest:
     run: int = 0
     #: What a client that keeps its own thread said came before, in place of the stored one.
     given: GivenContext | None = None
+    #: Answered from what is stored, or not at all: the path ends where a model would be asked.
+    without_model: bool = False
 
     @classmethod
     def of(
@@ -139,12 +148,18 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question as it is looked up: its words, their one vector, and the scope that the memory keeps to."""
+    """The question as it is looked up: its words, their one vector, and the scope that the memory keeps to.
+
+    `others` are further readings of it with their vectors: searched beside it, and no key to a stored answer.
+    """
 
     asked: StandaloneQuestion
     vector: Vectors
     recipe: Recipe
     scope: Scope | None
+    others: tuple[tuple[str, Vectors], ...] = ()
+    #: The question with the other form of its acronyms and synonyms: as good as the question, for the second key too.
+    by_forms: tuple[tuple[str, Vectors], ...] = ()
 
     @property
     def text(self) -> str:
@@ -233,12 +248,16 @@ class TurnInProgress:
     request: TurnRequest
     emit: Emit
     result: TurnResult = field(default_factory=TurnResult)
+    started_at: datetime = field(default_factory=timezone.now)
     #: Set by `receive`; with several agents, `dispatch_and_search` puts the settings of the one that answers in it.
     context: TurnContext = field(init=False)
+    #: Set by `read_question`.
+    read: TypedQuestion = field(init=False)
     #: Set by `embed_question`.
     question: Question = field(init=False)
     #: Set by `dispatch_and_search`: what the index holds, validated answers first.
     learned: LearnedRecall = field(init=False)
+    is_searched: bool = False
     #: Set by `offer_tools`; `None`: the turn may use none.
     toolbox: Toolbox | None = None
     #: Set by the guard rail: no passage is near enough, but a tool was found for the question.

@@ -19,6 +19,8 @@ from agents.admin_base import (
     clipped,
     link,
     long_text,
+    signed_in,
+    stacked,
 )
 from agents.exceptions import ApplicationError
 from faqs.choices import accept_choice, dismiss_choices
@@ -27,6 +29,7 @@ from faqs.models import ChoiceStatus, OptionChoice
 _CHOICE_TONES: dict[str, Tone] = {
     ChoiceStatus.OPEN: "warning",
     ChoiceStatus.ACCEPTED: "good",
+    ChoiceStatus.ANSWERED: "good",
     ChoiceStatus.DISMISSED: "neutral",
 }
 
@@ -48,15 +51,18 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     )
     list_filter = ("status", ("deployment", AutocompleteSelectFilter))
     list_filter_submit = True
-    list_select_related = ("deployment", "response", "chunk__document")
+    list_select_related = ("deployment", "response", "chunk__document", "answered_by")
     search_fields = ("question", "option", "answer")
     ordering = ("-times_chosen", "-last_chosen_at")
     actions = ("accept", "dismiss")
     fieldsets = (
         (None, {"fields": ("state", "question", "option", "times_chosen", "last_chosen_at")}),
-        (_("Réponse"), {"fields": ("given", "answered_from", "deployment", "language", "origin")}),
+        (
+            _("Réponse"),
+            {"fields": ("given", "answered_from", "since", "deployment", "language", "origin")},
+        ),
     )
-    readonly_fields = ("state", "given", "answered_from", "origin")
+    readonly_fields = ("state", "given", "answered_from", "since", "origin")
 
     def has_accept_permission(self, request: HttpRequest) -> bool:
         """What is accepted changes the FAQ or the memory."""
@@ -87,7 +93,7 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
         count = 0
         for choice in chosen.order_by("-times_chosen", "pk"):
             try:
-                accept_choice(choice)
+                accept_choice(choice, by=signed_in(request))
             except ApplicationError as error:
                 refused = f"« {Truncator(choice.question).chars(140)} » : {error.public_message}"
                 self.message_user(request, refused, messages.WARNING)
@@ -114,7 +120,8 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, choice: OptionChoice) -> SafeString:
-        return badge(choice.get_status_display(), _CHOICE_TONES.get(choice.status, "neutral"))
+        label = badge(choice.get_status_display(), _CHOICE_TONES.get(choice.status, "neutral"))
+        return stacked(label, self.since(choice)) if choice.answered_by else label
 
     @admin.display(description=_("réponse donnée"))
     def given(self, choice: OptionChoice) -> SafeString | str:
@@ -123,6 +130,11 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     @admin.display(description=_("réponse de"))
     def answered_from(self, choice: OptionChoice) -> SafeString | str:
         return change_link(choice.response or choice.chunk)
+
+    @admin.display(description=_("répondue par"))
+    def since(self, choice: OptionChoice) -> SafeString | str:
+        """The validated answer that the question is given now."""
+        return change_link(choice.answered_by)
 
     @admin.display(description=_("choisie dans"))
     def origin(self, choice: OptionChoice) -> SafeString | str:

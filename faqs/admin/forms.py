@@ -6,6 +6,8 @@ from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.template.defaultfilters import filesizeformat
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -17,9 +19,9 @@ from unfold.widgets import (
 
 from agents.exceptions import ApplicationError
 from agents.models import Agent
-from faqs.duplicates import find_similar, similar_text
+from faqs.answers.duplicates import find_similar, similar_text
+from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasings
 from faqs.exceptions import AnswerRejectedError
-from faqs.learning import check_texts, clean_answer, one_line, other_phrasings
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 
 
@@ -37,6 +39,9 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         required=False,
         widget=UnfoldBooleanWidget,
     )
+
+    #: When the row was last changed, as the page was opened: two persons do not overwrite each other unseen.
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = LearnedResponse
@@ -56,9 +61,12 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         super().__init__(*args, **kwargs)
         #: Why the comparison could not be made; said after the answer is saved.
         self.not_compared = ""
+        #: Near questions whose answers may contradict this one: said after it is saved, and stops nothing.
+        self.advice: list[SafeString] = []
         if self.instance.pk and "phrasing_lines" in self.fields:
             texts = [phrasing.text for phrasing in self.instance.phrasings.all()]
             self.fields["phrasing_lines"].initial = "\n".join(texts)
+            self.fields["seen"].initial = self.instance.updated_at.isoformat()
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -67,6 +75,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         )
         if self.errors:
             return data
+        self._require_unchanged(str(data.get("seen") or ""))
         try:
             check_texts(
                 one_line(data["question"]),
@@ -80,6 +89,22 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
             self._compare(data)
         return data
 
+    def _require_unchanged(self, seen: str) -> None:
+        stored = LearnedResponse.objects.filter(pk=self.instance.pk or 0).first()
+        if stored is not None and seen and stored.updated_at.isoformat() != seen:
+            version = stored.versions.first()
+            raise forms.ValidationError(
+                gettext(
+                    "Cette réponse a changé depuis l’ouverture de la page (%(state)s, %(who)s) : « %(answer)s ». "
+                    "Notez votre texte, rouvrez la page et reprenez-le si besoin."
+                )
+                % {
+                    "state": stored.get_status_display(),
+                    "who": (version and version.made_by) or gettext("automatique"),
+                    "answer": Truncator(stored.answer).chars(300),
+                }
+            )
+
     def _compare(self, data: dict[str, Any]) -> None:
         agent = data.get("agent") or self.instance.agent
         try:
@@ -92,10 +117,13 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         except ApplicationError as error:
             self.not_compared = str(error.public_message)
             return
-        if similar:
+        same = [similar_text(each) for each in similar if each.asks_the_same]
+        self.advice = [similar_text(each) for each in similar if not each.asks_the_same]
+        if same:
             raise forms.ValidationError(
                 [
-                    *(similar_text(each) for each in similar),
+                    *same,
+                    *self.advice,
                     gettext(
                         "Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."
                     ),
@@ -116,7 +144,7 @@ class ImportFaqsForm(forms.Form):
         self.fields["file"].help_text = gettext(
             "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
             "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
-            "question. Une question déjà connue reçoit la réponse du fichier."
+            "question. Rien n’est écrit avant l’aperçu, où vous choisissez ce que le fichier remplace."
         ) % {
             "size": filesizeformat(settings.FAQ_MAX_IMPORT_BYTES),
             "rows": settings.FAQ_MAX_IMPORT_ROWS,

@@ -1,39 +1,41 @@
-"""Validated answers as staff see them: the FAQ editor, and the page that imports a file of answers.
+"""Validated answers as staff see them: the FAQ editor, with the versions of an answer.
 
 Rows are written by the verbs of `faqs.learning`, so that their points follow. What waits for its points, or could not
 be indexed, says so in the list with what to do.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from agents.admin_base import (
     StaffAdmin,
     Tone,
-    admin_page,
     admin_url,
     badge,
+    change_link,
     clipped,
-    require,
+    link,
+    signed_in,
     stacked,
 )
-from agents.exceptions import ApplicationError
-from agents.models import Agent
-from faqs.admin.forms import ImportFaqsForm, LearnedResponseForm
-from faqs.exchange import ImportReport, export_csv, import_csv
-from faqs.indexing import schedule_indexing
-from faqs.learning import save_learned, set_status
+from faqs.admin.forms import LearnedResponseForm
+from faqs.admin.imports import IMPORT_RIGHTS, import_faqs, preview_import
+from faqs.admin.versions import restore_answer, shown_versions
+from faqs.answers.duplicates import near_memory_texts
+from faqs.answers.indexing import schedule_indexing
+from faqs.answers.writing import save_learned, set_status
+from faqs.files.answers_csv import export_csv
+from faqs.loops import answered_work
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -49,10 +51,8 @@ _INDEX_TONES: dict[str, Tone] = {
     IndexState.WITHDRAWN: "neutral",
 }
 
-_IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
-
-#: Refused rows that are named one by one; the others are counted.
-SHOWN_FAILURES = 20
+#: Older answers of each kind that the page of the one that took their place lists.
+SHOWN_REPLACED = 10
 
 
 class ReviewFilter(admin.SimpleListFilter):
@@ -80,6 +80,7 @@ class ReviewFilter(admin.SimpleListFilter):
 class LearnedResponseAdmin(StaffAdmin):
     form = LearnedResponseForm
     change_list_template = "admin/faqs/learnedresponse/change_list.html"
+    change_form_template = "admin/faqs/learnedresponse/change_form.html"
     list_display = (
         "shown_question",
         "agent",
@@ -104,7 +105,16 @@ class LearnedResponseAdmin(StaffAdmin):
     ordering = ("-updated_at",)
     autocomplete_fields = ("agent", "owner")
     actions = ("activate", "mark_obsolete", "index_again", "export_selected")
-    readonly_fields = ("index", "usage", "created_at", "updated_at", "indexed_at")
+    readonly_fields = (
+        "index",
+        "usage",
+        "answered",
+        "replaced",
+        "replaces",
+        "created_at",
+        "updated_at",
+        "indexed_at",
+    )
     fieldsets = (
         (
             None,
@@ -117,13 +127,17 @@ class LearnedResponseAdmin(StaffAdmin):
                     "answer",
                     "category",
                     "save_anyway",
+                    "seen",
                 )
             },
         ),
-        (_("Validité"), {"fields": ("status", "status_reason", "owner", "review_date")}),
+        (
+            _("Validité"),
+            {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")},
+        ),
         (
             _("Index et usage"),
-            {"fields": ("index", "indexed_at", "usage", "created_at", "updated_at")},
+            {"fields": ("index", "indexed_at", "usage", "answered", "created_at", "updated_at")},
         ),
     )
 
@@ -138,6 +152,16 @@ class LearnedResponseAdmin(StaffAdmin):
         wrap = self.admin_site.admin_view
         return [
             path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
+            path(
+                "import/<uuid:key>/",
+                wrap(preview_import),
+                name="faqs_learnedresponse_import_preview",
+            ),
+            path(
+                "<int:pk>/versions/<int:number>/restore/",
+                wrap(restore_answer),
+                name="faqs_learnedresponse_restore",
+            ),
             *super().get_urls(),
         ]
 
@@ -160,7 +184,7 @@ class LearnedResponseAdmin(StaffAdmin):
         return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def has_import_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(_IMPORT_RIGHTS)
+        return request.user.has_perms(IMPORT_RIGHTS)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -168,10 +192,22 @@ class LearnedResponseAdmin(StaffAdmin):
         context = {"may_import": self.has_import_permission(request), **(extra_context or {})}
         return super().changelist_view(request, context)
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        if isinstance(row, LearnedResponse):
+            context["versions"] = shown_versions(row)
+            context["may_restore"] = self.has_change_permission(request, row)
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if obj.status == LearnedStatus.VALID:
             obj.status_reason = ""
-        save_learned(obj, phrasings=form.cleaned_data["phrasings"])
+        save_learned(obj, phrasings=form.cleaned_data["phrasings"], by=signed_in(request))
+        questions = [obj.question, *form.cleaned_data["phrasings"]]
+        for text in (*form.advice, *near_memory_texts(obj.agent, questions, obj.answer)):
+            self.message_user(request, text, messages.WARNING)
         if form.not_compared:
             self.message_user(
                 request,
@@ -225,7 +261,7 @@ class LearnedResponseAdmin(StaffAdmin):
         reason: str = "",
     ) -> None:
         rows = list(queryset)
-        changed = set_status(rows, status, reason=reason)
+        changed = set_status(rows, status, reason=reason, by=signed_in(request))
         text = ngettext(
             "%(count)d réponse : %(status)s.", "%(count)d réponses : %(status)s.", changed
         ) % {"count": changed, "status": status.label}
@@ -237,6 +273,22 @@ class LearnedResponseAdmin(StaffAdmin):
                 left,
             )
             self.message_user(request, text % {"count": left}, messages.WARNING)
+
+    @admin.display(description=_("remplacée par"))
+    def replaced(self, row: LearnedResponse) -> str:
+        return change_link(row.superseded_by or row.superseded_by_entry)
+
+    @admin.display(description=_("a remplacé"))
+    def replaces(self, row: LearnedResponse) -> SafeString | str:
+        """What this answer has taken out of service, the latest of each kind."""
+        older = [
+            *row.superseded_answers.order_by("-updated_at")[:SHOWN_REPLACED],
+            *row.superseded_entries.defer("embedding").order_by("-pk")[:SHOWN_REPLACED],
+        ]
+        return (
+            format_html_join(mark_safe("<br>"), "{}", ([change_link(each)] for each in older))
+            or "–"
+        )
 
     @admin.display(description=_("question"), ordering="question")
     def shown_question(self, row: Any) -> SafeString:
@@ -270,6 +322,22 @@ class LearnedResponseAdmin(StaffAdmin):
         last = formats.date_format(timezone.localtime(row.last_served_at), "SHORT_DATETIME_FORMAT")
         return stacked(times % {"count": row.times_served}, last)
 
+    @admin.display(description=_("a répondu à"))
+    def answered(self, row: LearnedResponse) -> SafeString | str:
+        """What waited for this answer, each number with its list."""
+        work = answered_work(row.pk)
+        lists: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("faqs.questiongroup", {"response__id__exact": row.pk, "status__exact": "answered"}),
+            ("chat.feedback", {"settled_by__id__exact": row.pk}),
+            ("faqs.optionchoice", {"answered_by__id__exact": row.pk, "status__exact": "answered"}),
+        )
+        linked = [
+            link(admin_url(model, "changelist", **query), text)
+            for (model, query), text in zip(lists, work.texts(), strict=True)
+            if text
+        ]
+        return format_html_join(", ", "{}", [(each,) for each in linked]) or "–"
+
 
 def _index_hint(row: LearnedResponse) -> str:
     """Why an answer is not served yet, and what to do about it."""
@@ -278,7 +346,7 @@ def _index_hint(row: LearnedResponse) -> str:
     if not row.is_standing and not row.attempts:
         return gettext("Elle n’est pas servie ; un worker retire ce qui en est indexé.")
     if not row.attempts:
-        return gettext("Elle est servie dès qu’un worker l’a indexée.")
+        return gettext("Elle répond déjà à ses propres mots ; aux autres, une fois indexée.")
     when = (
         formats.date_format(timezone.localtime(row.next_attempt_at), "TIME_FORMAT")
         if row.next_attempt_at
@@ -287,47 +355,3 @@ def _index_hint(row: LearnedResponse) -> str:
     return gettext(
         "%(error)s Prochain essai à %(when)s, ou tout de suite par l’action « Indexer à nouveau »."
     ) % {"error": row.index_error, "when": when}
-
-
-@require_http_methods(["GET", "POST"])
-def import_faqs(request: HttpRequest) -> HttpResponse:
-    """Keep the rows of a file, say what became of them, and leave their indexing to a worker."""
-    require(request, *_IMPORT_RIGHTS)
-    form = ImportFaqsForm(
-        request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
-    )
-    if request.method == "POST" and form.is_valid():
-        agent = form.cleaned_data["agent"]
-        try:
-            report = import_csv(agent, form.cleaned_data["file"].read())
-        except ApplicationError as error:
-            form.add_error("file", str(error.public_message))
-        else:
-            _tell(request, report)
-            return HttpResponseRedirect(
-                admin_url(LearnedResponse, "changelist", agent__id__exact=agent.pk)
-            )
-    return admin_page(
-        request,
-        "admin/faqs/learnedresponse/import.html",
-        model=LearnedResponse,
-        title=gettext("Importer des réponses validées"),
-        form=form,
-        has_agents=Agent.objects.exists(),
-        media=form.media,
-    )
-
-
-def _tell(request: HttpRequest, report: ImportReport) -> None:
-    messages.success(
-        request,
-        gettext("%(created)d ajoutées, %(updated)d mises à jour, %(unchanged)d inchangées.")
-        % asdict(report),
-    )
-    for failure in report.failed[:SHOWN_FAILURES]:
-        messages.error(
-            request,
-            gettext("Ligne %(line)d : %(reason)s") % failure,
-        )
-    if (more := len(report.failed) - SHOWN_FAILURES) > 0:
-        messages.error(request, gettext("Et %(count)d autres lignes refusées.") % {"count": more})

@@ -33,14 +33,18 @@ from agents.admin_base import (
     link,
     long_text,
     require,
+    signed_in,
     stacked,
 )
+from agents.database import short_write
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
-from faqs.duplicates import similar_text
-from faqs.learning import report_wrong, without_citations
-from faqs.memory.entries import delete_entries, edit_entry, kept_days, set_status, validate_entries
+from faqs.answers.duplicates import similar_text
+from faqs.answers.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
+from faqs.answers.texts import without_citations
+from faqs.learning import report_wrong
+from faqs.memory.entries import delete_entries, edit_entry, kept_days, set_status
 from faqs.memory.keys import key_hash
 from faqs.memory.large import large_memories, memory_store
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
@@ -65,6 +69,8 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         model = CachedResponse
         fields = ("question", "answer", "language", "review_on", "status_note")
 
+    older: Older
+
     def clean_question(self) -> str:
         question = str(self.cleaned_data["question"]).strip()
         if not any(character.isalnum() for character in question):
@@ -81,6 +87,17 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         if same.exclude(pk=entry.pk).exists():
             raise ValidationError(_("Cette question est déjà en mémoire pour ce déploiement."))
         return question
+
+    def clean(self) -> dict[str, Any]:
+        """What asks the same is looked for before anything is written; what cannot be compared is not saved."""
+        data: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            try:
+                vector = embedder().embed_one(data["question"], purpose=Purpose.QUERY)
+                self.older = find_older(self.instance.deployment, data["question"], vector)
+            except ApplicationError as error:
+                raise ValidationError(str(error.public_message)) from error
+        return data
 
 
 class MemoryTestForm(forms.Form):
@@ -158,6 +175,7 @@ class CachedResponseAdmin(StaffAdmin):
         "passages",
         "reports",
         "doubted",
+        "replaced",
     )
     fieldsets = (
         (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
@@ -176,9 +194,13 @@ class CachedResponseAdmin(StaffAdmin):
         ),
         (
             gettext_lazy("Provenance"),
-            {"fields": ("origin", "passages", "details", "reports", "doubted")},
+            {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")},
         ),
     )
+
+    @admin.display(description=gettext_lazy("remplacée par"))
+    def replaced(self, entry: CachedResponse) -> str:
+        return change_link(entry.superseded_by)
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Entries are learned or imported; an answer written by hand is a FAQ."""
@@ -217,7 +239,10 @@ class CachedResponseAdmin(StaffAdmin):
         return shown
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        edit_entry(obj)
+        with short_write():
+            edit_entry(obj)
+            if form.has_changed():
+                supersede_with_entry(obj, form.older)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         delete_entries(CachedResponse.objects.filter(pk=obj.pk))
@@ -227,7 +252,11 @@ class CachedResponseAdmin(StaffAdmin):
 
     @admin.action(description=gettext_lazy("Valider"), permissions=["change"])
     def validate_entries(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
-        count = validate_entries(CachedResponse.objects.filter(pk__in=_keys(queryset)))
+        try:
+            count = vouch_for_entries(CachedResponse.objects.filter(pk__in=_keys(queryset)))
+        except ApplicationError as error:
+            self.message_user(request, str(error.public_message), messages.ERROR)
+            return
         text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", count)
         self.message_user(request, text % {"count": count})
 
@@ -258,7 +287,7 @@ class CachedResponseAdmin(StaffAdmin):
 
     def _promote(self, request: HttpRequest, entries: Sequence[CachedResponse]) -> None:
         count = 0
-        owner = request.user if request.user.is_authenticated else None
+        owner = signed_in(request)
         for entry in entries:
             try:
                 promoted = promote_entry(entry, owner=owner)

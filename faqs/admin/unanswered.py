@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, clipped
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, clipped, signed_in
 from agents.exceptions import ApplicationError
+from faqs.loops import answered_text
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
 
@@ -44,7 +45,9 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     list_select_related = ("agent", "response")
     search_fields = ("question", "questions__question")
     actions = ("dismiss_groups",)
-    fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "created_at")}),)
+    fieldsets = (
+        (None, {"fields": ("state", "agent", "answer_link", "answered_at", "created_at")}),
+    )
     readonly_fields = ("state", "answer_link")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
@@ -80,8 +83,11 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
         group = kwargs.get("obj")
         if isinstance(group, QuestionGroup):
             may_see_turns = request.user.has_perm("chat.view_turn")
-            context["questions"] = group.questions.order_by("-asked_at")[:SHOWN_QUESTIONS]
+            asked = group.questions.select_related("answered_by").order_by("-asked_at")
+            context["questions"] = asked[:SHOWN_QUESTIONS]
+            context["unanswered_count"] = group.questions.filter(answered_by=None).count()
             context["response"] = group.response
+            context["answered_text"] = answered_text(group.response.pk) if group.response else ""
             context["may_draft"] = may_draft(request)
             context["may_see_turns"] = may_see_turns
             context["replay_url"] = (
@@ -133,9 +139,8 @@ def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     if not may_draft(request):
         raise PermissionDenied
     group = _group(group_id)
-    owner = request.user if request.user.is_authenticated else None
     try:
-        response = draft_from_group(group, owner=owner)
+        response = draft_from_group(group, owner=signed_in(request))
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
@@ -152,7 +157,7 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
         raise PermissionDenied
     group = _group(group_id)
     back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
-    if not approve_draft(group):
+    if not approve_draft(group, by=signed_in(request)):
         messages.error(
             request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord.")
         )

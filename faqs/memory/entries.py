@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from agents.database import short_write
@@ -27,11 +27,14 @@ from faqs.models import (
     CachedResponse,
     DeletedResponse,
     EntryStatus,
+    LearnedResponse,
     MemoryShelf,
+    ResponseAnswer,
     ResponseChunk,
     StatusReason,
     WrongPair,
 )
+from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.vectors.base import Vector
 from knowledge.vectors.cached_matrix import Uncommitted
@@ -66,6 +69,9 @@ class Draft:
     usage_count: int | None = None
     #: Learned in a conversation with a phase or a project: it answers in such ones only.
     is_scoped: bool = False
+    #: When a person vouched for it; `None` for what is only learned.
+    validated_at: datetime | None = None
+    superseded_by: LearnedResponse | None = None
 
     @property
     def key_hash(self) -> str:
@@ -84,11 +90,17 @@ class Draft:
 
 
 @contextmanager
-def writing(deployment_id: int) -> Iterator[MemoryShelf]:
-    """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
+def holding_shelf(deployment_id: int) -> Iterator[MemoryShelf]:
+    """A transaction in which nobody else writes to the shelf."""
     with short_write():
         MemoryShelf.objects.get_or_create(pk=deployment_id)
-        shelf = MemoryShelf.objects.select_for_update().get(pk=deployment_id)
+        yield MemoryShelf.objects.select_for_update().get(pk=deployment_id)
+
+
+@contextmanager
+def writing(deployment_id: int) -> Iterator[MemoryShelf]:
+    """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
+    with holding_shelf(deployment_id) as shelf:
         shelf.version += 1
         Uncommitted.mark(shelf.uuid)
         yield shelf
@@ -117,6 +129,7 @@ def write_entry(draft: Draft) -> CachedResponse:
         entry.language, entry.is_scoped = draft.language, draft.is_scoped
         entry.status, entry.status_reason = draft.status, draft.status_reason
         entry.status_note, entry.review_on = "", None
+        entry.validated_at, entry.superseded_by = draft.validated_at, draft.superseded_by
         entry.sources, entry.source_turn = list(draft.sources), draft.source_turn
         if draft.usage_count is not None:
             entry.usage_count = draft.usage_count
@@ -142,6 +155,9 @@ def edit_entry(entry: CachedResponse) -> None:
             project=str(entry.metadata.get("project", "")),
             question=entry.question,
         )
+    if is_corrected and entry.status == EntryStatus.VALID:
+        # A person's word of now.
+        entry.validated_at, entry.superseded_by = timezone.now(), None
     with writing(entry.deployment_id) as shelf:
         entry.version = shelf.version
         if is_corrected:
@@ -160,7 +176,7 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     foreign = [entry for entry in entries if entry.recipe_key != current]
     for entry in foreign:
         _embed(entry)
-    today = timezone.localdate()
+    today, now = timezone.localdate(), timezone.now()
     count = 0
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as shelf:
@@ -175,7 +191,9 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
                 status=EntryStatus.VALID,
                 status_reason="",
                 status_note="",
-                confirmed_at=timezone.now(),
+                confirmed_at=now,
+                validated_at=now,
+                superseded_by=None,
                 version=shelf.version,
             )
     return count
@@ -187,20 +205,29 @@ def set_status(
     reason: StatusReason,
     *,
     note: str = "",
+    superseded_by: LearnedResponse | None = None,
 ) -> int:
     """Take entries out of service; how many changed their status."""
     count = 0
     for deployment_id, keys in _by_deployment(entries.exclude(status=status)):
         with writing(deployment_id) as shelf:
-            count += CachedResponse.objects.filter(pk__in=keys).update(
-                status=status, status_reason=reason, status_note=note, version=shelf.version
+            # With the shelf held, the condition is asked again: a person may have vouched for one meanwhile.
+            still = entries.exclude(status=status).filter(pk__in=keys).values_list("pk", flat=True)
+            count += CachedResponse.objects.filter(pk__in=list(still)).update(
+                status=status,
+                status_reason=reason,
+                status_note=note,
+                superseded_by=superseded_by,
+                version=shelf.version,
             )
     return count
 
 
-def review_stale(chunk_ids: Iterable[int] | None = None) -> int:
-    """Move the valid entries that lost a passage, or of which one changed, to *to review*."""
-    stale = stale_entries(chunk_ids).filter(status=EntryStatus.VALID)
+def review_stale(
+    chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None
+) -> int:
+    """Move the valid entries that lost an origin, or of which one changed, to *to review*."""
+    stale = stale_entries(chunk_ids, learned_ids).filter(status=EntryStatus.VALID)
     return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
 
@@ -210,8 +237,12 @@ def review_other_agents(deployment: Deployment) -> int:
     foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(
         chunk__document__agent__in=offered
     )
+    answers = ResponseAnswer.objects.filter(response__deployment=deployment).exclude(
+        learned__agent__in=offered
+    )
     entries = CachedResponse.objects.filter(
-        pk__in=foreign.values("response_id"), status=EntryStatus.VALID
+        Q(pk__in=foreign.values("response_id")) | Q(pk__in=answers.values("response_id")),
+        status=EntryStatus.VALID,
     )
     return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
 
@@ -231,6 +262,10 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
         with writing(deployment_id) as shelf:
             record_deletions(shelf, keys)
             ResponseChunk.objects.filter(response_id__in=keys).delete()
+            ResponseAnswer.objects.filter(response_id__in=keys).delete()
+            LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(
+                superseded_by_entry=None
+            )
             WrongPair.objects.filter(response_id__in=keys).delete()
             AnswerDoubt.objects.filter(response_id__in=keys).delete()
             # Not `delete()`: its signal would record each row a second time, under a version of its own.
@@ -248,6 +283,18 @@ def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
     )
 
 
+def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
+    """The similarity from which the memory answers: staff's, the environment's, the model's profile; else off."""
+    if not config.memory:
+        return None
+    if config.memory_threshold is not None:
+        return config.memory_threshold
+    if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
+        return float(settings.MEMORY_SIMILARITY_THRESHOLD)
+    profile = threshold_profile(model, config.agent_slug)
+    return None if profile is None else profile.memory
+
+
 def kept_days(config: EffectiveConfig) -> int:
     """How long a deployment keeps its answers: as long as the agent that keeps them longest."""
     return max(agent.memory_max_age_days for agent in config.of_each_agent)
@@ -257,15 +304,20 @@ def prunes_itself(config: EffectiveConfig) -> bool:
     return all(agent.memory_auto_prune for agent in config.of_each_agent)
 
 
-def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
-    """Delete the entries of a deployment that are older than `max_age_days` and not confirmed since.
+def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[CachedResponse]":
+    """The entries of a deployment that are older than `max_age_days` and not confirmed since.
 
-    What staff set aside, or somebody reported, stays: without it the same answer would be learned again.
+    Not what staff set aside, or somebody reported: without it the same answer would be learned again.
     """
     before = timezone.now() - timedelta(days=max_age_days)
     expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
     decided = WrongPair.objects.filter(response=OuterRef("pk"))
-    return delete_entries(expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided)))
+    return expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided))
+
+
+def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
+    """Delete what `expired_entries` names."""
+    return delete_entries(expired_entries(deployment_id, max_age_days))
 
 
 def report_pair(

@@ -78,17 +78,25 @@ def is_indexed(mark: MemoryMark, recipe: Recipe) -> bool:
     return mark.indexed_recipe == recipe_key(recipe) and memory_store() is not None
 
 
-def indexed_neighbours(
-    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None
+def required_neighbours(
+    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None, limit: int = 0
 ) -> list[int]:
-    """The keys of the nearest entries in the collection, best first; none, said in the log, where it cannot be asked."""
+    """The keys of the nearest entries in the collection, best first. Raises the errors of the vector store."""
     store = memory_store()
     if store is None:
         return []
+    # Twice, for entries that the rows will refuse and for equal ones that are more recent.
+    wanted = Wanted(limit=limit or 2 * settings.MEMORY_MAX_CANDIDATES, min_score=least)
+    hits = store.query(memory_alias(mark.uuid), Query(vector, recipe), wanted)
+    return [int(str(hit.payload["entry"])) for hit in hits]
+
+
+def indexed_neighbours(
+    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None
+) -> list[int]:
+    """The same for a turn: none, said in the log, where the collection cannot be asked."""
     try:
-        # Twice, for entries that the rows will refuse and for equal ones that are more recent.
-        wanted = Wanted(limit=2 * settings.MEMORY_MAX_CANDIDATES, min_score=least)
-        hits = store.query(memory_alias(mark.uuid), Query(vector, recipe), wanted)
+        return required_neighbours(mark, vector, recipe=recipe, least=least)
     except ApplicationError as error:
         logger.warning(
             "The collection of the memory of deployment %d cannot be asked (%s): "
@@ -97,7 +105,6 @@ def indexed_neighbours(
             error.code,
         )
         return []
-    return [int(str(hit.payload["entry"])) for hit in hits]
 
 
 # --- Following the rows ----------------------------------------------------------------------------------------------

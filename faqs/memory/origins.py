@@ -1,8 +1,9 @@
-"""The passages an entry was made from, and whether they are still what they were.
+"""What an answer was made from, and whether that is still what it was: passages, and validated answers.
 
 A passage used for its text is compared by its text; one used for an answer in it, by its text and all of its answers
-(`with_units`). The comparison is one indexed condition in SQL, so a change counts from the moment it is committed,
-whoever made it.
+(`with_units`); a validated answer by its question and answer. The comparison is one indexed condition in SQL, so a change counts
+from the moment it is committed, whoever made it. Entries of the memory have both kinds of origins; validated answers
+that were made from an answer given have passages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +14,31 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
-from faqs.models import CachedResponse, ResponseChunk
+from faqs.models import (
+    AnswerChunk,
+    CachedResponse,
+    LearnedResponse,
+    LearnedStatus,
+    ResponseAnswer,
+    ResponseChunk,
+)
 from knowledge.models import Chunk
 
-#: True for a row of `responses` that has lost a passage, or of which one was switched off or has changed.
-STALE = """
-EXISTS (SELECT 1 FROM responses_chunks origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
+_LOST_PASSAGE = """
+EXISTS (SELECT 1 FROM {origins} origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
 LEFT JOIN knowledge_document document ON document.id = chunk.document_id
-WHERE origin.response_id = responses.id AND (chunk.id IS NULL OR NOT chunk.enabled OR NOT document.enabled OR origin.fingerprint <> MD5(
+WHERE origin.response_id = {answers}.id AND (chunk.id IS NULL OR NOT chunk.enabled OR NOT document.enabled OR origin.fingerprint <> MD5(
 chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
+_LOST_ANSWER = """
+EXISTS (SELECT 1 FROM responses_answers origin LEFT JOIN faqs_learnedresponse learned ON learned.id = origin.learned_id
+WHERE origin.response_id = responses.id AND (learned.id IS NULL OR learned.status <> 'valid'
+OR origin.fingerprint <> MD5(learned.question || learned.answer)))"""
+#: True for a row of `responses` that has lost an origin, or of which one was switched off, is reviewed or has changed.
+STALE = (
+    f"({_LOST_PASSAGE.format(origins='responses_chunks', answers='responses')} OR {_LOST_ANSWER})"
+)
+#: The same for a validated answer.
+STALE_ANSWER = _LOST_PASSAGE.format(origins="faqs_answerchunk", answers="faqs_learnedresponse")
 
 
 #: The type of a source that is one of the answers of its passage, not the passage's text.
@@ -30,20 +47,45 @@ _QA_PAIR = "qa_pair"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A passage as an answer used it, still unchanged when it was looked up."""
+    """A passage as an answer used it, still unchanged when it was looked up; or a validated answer (`learned_id`)."""
 
-    chunk_id: int
+    chunk_id: int | None
     with_units: bool
     fingerprint: str
+    learned_id: int | None = None
 
 
-def stale_entries(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[CachedResponse]":
-    """The entries with a passage that changed, was switched off or went; of all passages, or of these."""
+def stale_entries(
+    chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None
+) -> "models.QuerySet[CachedResponse]":
+    """The entries with an origin that changed, was switched off or went; of all, or of these passages, or of these answers."""
     entries = CachedResponse.objects.all()
     if chunk_ids is not None:
         origins = ResponseChunk.objects.filter(chunk_id__in=list(chunk_ids))
         entries = entries.filter(pk__in=origins.values("response_id"))
+    if learned_ids is not None:
+        answers = ResponseAnswer.objects.filter(learned_id__in=list(learned_ids))
+        entries = entries.filter(pk__in=answers.values("response_id"))
     return entries.filter(RawSQL(STALE, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
+
+
+def stale_answers(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[LearnedResponse]":
+    """The validated answers with a passage that changed, was switched off or went; of all passages, or of these."""
+    answers = LearnedResponse.objects.all()
+    if chunk_ids is not None:
+        origins = AnswerChunk.objects.filter(chunk_id__in=list(chunk_ids))
+        answers = answers.filter(pk__in=origins.values("response_id"))
+    return answers.filter(RawSQL(STALE_ANSWER, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
+
+
+def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
+    """The keys of the entries that were made from this validated answer as it is now."""
+    answer = LearnedResponse.objects.filter(pk=learned_id, status=LearnedStatus.VALID)
+    marks = answer.annotate(
+        mark=MD5(Concat("question", "answer", output_field=models.TextField()))
+    ).values("mark")
+    cited = ResponseAnswer.objects.filter(learned_id=learned_id, fingerprint__in=marks)
+    return cited.values("response_id")
 
 
 def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
@@ -52,11 +94,19 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     A source that names no passage cannot, nor one whose text is no longer in its passage: it changed while the
     answer was being written.
     """
-    by_id = {chunk.pk: chunk for chunk in _fingerprinted(_chunk_ids(sources))}
-    origins: dict[tuple[int, bool], Origin] = {}
+    by_id = {chunk.pk: chunk for chunk in _fingerprinted(_ids("chunk_id", sources))}
+    answers = _answers(_ids("learned_id", sources))
+    origins: dict[tuple[int | None, bool, int | None], Origin] = {}
     for source in sources:
-        chunk = by_id.get(source.get("chunk_id"))
         text = source.get("text")
+        learned_id = source.get("learned_id")
+        if learned_id is not None:
+            answer, mark = answers.get(learned_id, (None, ""))
+            if text != answer:
+                return None
+            origins[None, False, learned_id] = Origin(None, False, mark, learned_id)
+            continue
+        chunk = by_id.get(source.get("chunk_id"))
         if chunk is None:
             return None
         with_units = source.get("type") == _QA_PAIR
@@ -64,13 +114,14 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
         if text not in (used if with_units else [chunk.content]):
             return None
         mark = chunk.marks_units if with_units else chunk.marks_text
-        origins[chunk.pk, with_units] = Origin(chunk.pk, with_units, mark)
+        origins[chunk.pk, with_units, None] = Origin(chunk.pk, with_units, mark)
     return list(origins.values())
 
 
 def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
-    """Make these the passages of an entry, in the caller's transaction."""
+    """Make these the origins of an entry, in the caller's transaction."""
     ResponseChunk.objects.filter(response_id=response_id).delete()
+    ResponseAnswer.objects.filter(response_id=response_id).delete()
     ResponseChunk.objects.bulk_create(
         ResponseChunk(
             response_id=response_id,
@@ -79,24 +130,78 @@ def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
             fingerprint=origin.fingerprint,
         )
         for origin in origins
+        if origin.chunk_id is not None
+    )
+    ResponseAnswer.objects.bulk_create(
+        ResponseAnswer(
+            response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint
+        )
+        for origin in origins
+        if origin.learned_id is not None
     )
 
 
+def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
+    """Make these the passages of a validated answer, in the caller's transaction."""
+    AnswerChunk.objects.filter(response=response).delete()
+    AnswerChunk.objects.bulk_create(
+        AnswerChunk(
+            response=response,
+            chunk_id=origin.chunk_id,
+            with_units=origin.with_units,
+            fingerprint=origin.fingerprint,
+        )
+        for origin in origins
+        if origin.chunk_id is not None
+    )
+
+
+def entry_passages(response_id: int) -> list[Origin]:
+    """The passages that an entry was made from, as they were then."""
+    stored = ResponseChunk.objects.filter(response_id=response_id)
+    return [Origin(*row) for row in stored.values_list("chunk_id", "with_units", "fingerprint")]
+
+
 def accept_origins(response_ids: Sequence[int]) -> None:
-    """Take the passages of these entries as they are now; those that have gone or are switched off are forgotten."""
-    origins = list(ResponseChunk.objects.filter(response_id__in=response_ids))
+    """Take the origins of these entries as they are now; those that have gone or are switched off are forgotten."""
+    _accept(ResponseChunk.objects.filter(response_id__in=response_ids))
+    answers = list(ResponseAnswer.objects.filter(response_id__in=response_ids))
+    now = _answers({answer.learned_id for answer in answers})
+    gone = [answer.pk for answer in answers if answer.learned_id not in now]
+    ResponseAnswer.objects.filter(pk__in=gone).delete()
+    standing = [answer for answer in answers if answer.learned_id in now]
+    for answer in standing:
+        answer.fingerprint = now[answer.learned_id][1]
+    ResponseAnswer.objects.bulk_update(standing, ["fingerprint"], batch_size=500)
+
+
+def accept_passages(learned_ids: Sequence[int]) -> None:
+    """The same for the passages of validated answers."""
+    _accept(AnswerChunk.objects.filter(response_id__in=learned_ids))
+
+
+def _accept(stored: "models.QuerySet[Any]") -> None:
+    origins = list(stored)
     chunks = {chunk.pk: chunk for chunk in _fingerprinted({o.chunk_id for o in origins})}
     gone = [origin.pk for origin in origins if origin.chunk_id not in chunks]
-    ResponseChunk.objects.filter(pk__in=gone).delete()
+    stored.model.objects.filter(pk__in=gone).delete()
     standing = [origin for origin in origins if origin.chunk_id in chunks]
     for origin in standing:
         chunk = chunks[origin.chunk_id]
         origin.fingerprint = chunk.marks_units if origin.with_units else chunk.marks_text
-    ResponseChunk.objects.bulk_update(standing, ["fingerprint"], batch_size=500)
+    stored.model.objects.bulk_update(standing, ["fingerprint"], batch_size=500)
 
 
-def _chunk_ids(sources: Iterable[Mapping[str, Any]]) -> set[int]:
-    return {pk for source in sources if isinstance(pk := source.get("chunk_id"), int)}
+def _ids(name: str, sources: Iterable[Mapping[str, Any]]) -> set[int]:
+    return {pk for source in sources if isinstance(pk := source.get(name), int)}
+
+
+def _answers(learned_ids: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """The text of validated answers that stand, and the mark of each."""
+    standing = LearnedResponse.objects.filter(
+        pk__in=list(learned_ids), status=LearnedStatus.VALID
+    ).annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField())))
+    return {pk: (answer, mark) for pk, answer, mark in standing.values_list("pk", "answer", "mark")}
 
 
 def _fingerprinted(chunk_ids: Iterable[int]) -> "models.QuerySet[Any]":

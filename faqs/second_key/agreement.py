@@ -14,8 +14,11 @@ from django.utils.translation import gettext as _
 
 from faqs.second_key.comparison import Comparison
 from faqs.second_key.disagreement import Disagreement, explain_differences, in_words
+from faqs.second_key.lexicon import lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, read_pair
 from faqs.second_key.vetoes import disagreements_of
+from knowledge.language.classes import LANGUAGES
+from knowledge.language.folding import fold, same_writing, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,21 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     if not first.items and not second.items and stored.split() != asked.split():
         return Agreement((Disagreement("content", stored.strip(), asked.strip()),))
     return Agreement(tuple(disagreements_of(Comparison(first, second))))
+
+
+def ask_the_same(stored: str, asked: str) -> bool:
+    """The second key turned: the same writing, or no difference found."""
+    return same_writing(stored, asked) or compare_questions(stored, asked).agrees
+
+
+def are_opposites(first: str, second: str) -> bool:
+    """Whether two words or phrases are known as opposites, in any language that has a lexicon."""
+    pair = words(fold(first)), words(fold(second))
+    lexicons = [lexicon_of(language) for language in LANGUAGES]
+    return any(
+        frozenset(lexicon.concept(tuple(form)) for form in pair) in lexicon.opposites
+        for lexicon in lexicons
+    )
 
 
 def _compare_lengths(stored: str, asked: str) -> Agreement:

@@ -17,8 +17,8 @@ class Comparison:
         self._pair(_is_same_quantity)
         self._pair(lambda one, two: _is_typing_error(one, two, self.lexicon))
         #: What found no partner on either side.
-        self.rest_first = self._rest(first.items, set(self.pairs))
-        self.rest_second = self._rest(second.items, set(self.pairs.values()))
+        self.rest_first = self._rest(first, second, self.pairs)
+        self.rest_second = self._rest(second, first, {j: i for i, j in self.pairs.items()})
 
     @property
     def is_complete(self) -> bool:
@@ -38,15 +38,19 @@ class Comparison:
                     taken.add(j)
                     break
 
-    def _rest(self, items: tuple[Item, ...], paired: set[int]) -> list[Item]:
+    def _rest(self, reading: Reading, other: Reading, pairs: dict[int, int]) -> list[Item]:
         """A word said twice on one side says nothing more; a number said twice does."""
-        known = {items[i].concept for i in paired}
-        if self._ignores_weak_words():
-            known |= self.lexicon.weak
+        items = reading.items
+        if len(pairs) == len(items):
+            return []
+        known = {items[i].concept for i in pairs}
+        weak = self.lexicon.weak if self._ignores_weak_words() else frozenset()
         return [
             item
             for i, item in enumerate(items)
-            if i not in paired and (item.concept not in known or item.quantity)
+            if i not in pairs
+            and (item.concept not in known or item.quantity)
+            and (item.concept not in weak or _is_acted_for(i, reading, other, pairs))
         ]
 
     def _ignores_weak_words(self) -> bool:
@@ -54,6 +58,15 @@ class Comparison:
         if not self.first.kind is self.second.kind is not Kind.NONE:
             return False
         return any(self.first.items[i].concept not in self.lexicon.weak for i in self.pairs)
+
+
+def _is_acted_for(i: int, reading: Reading, other: Reading, pairs: dict[int, int]) -> bool:
+    """« Obtenir le remboursement » of what the other question is to « rembourser »: the act is somebody else's."""
+    if i + 1 not in pairs or not reading.items[i + 1].is_noun:
+        return False
+    partner = other.items[pairs[i + 1]]
+    undergone = " " in partner.text or partner.text in other.behind_being
+    return not (partner.is_noun or undergone)
 
 
 def is_negated_form(one: str, two: str, lexicon: Lexicon) -> bool:

@@ -61,6 +61,10 @@ def _kind_words() -> dict[str, str]:
         Kind.YES_NO: _("oui ou non"),
         "deadline": _("délai pour agir"),
         "duration": _("durée"),
+        "lasting": _("durée"),
+        "waiting": _("délai d’attente"),
+        "received": _("somme reçue"),
+        "cost": _("prix"),
     }
 
 

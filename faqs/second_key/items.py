@@ -112,6 +112,8 @@ class Items:
         self.words, self.names, self.lexicon = words, names, lexicon
         self._spans = {start: (end, quantity) for start, end, quantity in quantities(words)}
         self._consumed = lexicon.consumed.get(kind, frozenset())
+        #: A word that says no more than the kind (« coûter » in « combien ») was there.
+        self.has_consumed = False
         self._where = self._interrogative_where(kind)
         self._before = _Before(starts_clause=True, opens=True)
         self.found = list(self._walk())
@@ -136,7 +138,9 @@ class Items:
                     continue
                 if concept in self.lexicon.counters and self._is_number_or_code(position):
                     continue
-                if concept not in self._consumed:
+                if concept in self._consumed:
+                    self.has_consumed = True
+                else:
                     yield start, self._word(concept, start, position)
             governs = self.words[position - 1] in self.lexicon.words.governing
             self._before = _GOVERNED if governs else _NOTHING

@@ -178,6 +178,8 @@ def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
     scale = _MONEY_SCALES.get(items[end]) if end < len(items) else None
     if scale and (symbol or (end + 1 < len(items) and items[end + 1] in _CURRENCIES)):
         value, end = value * scale, end + 1
+    if items[start] in _AMBIGUOUS and items[end : end + 1] in (["€"], ["$"], ["£"]):
+        return None  # « a £5 charge »
     if not unit and end < len(items) and items[end] in _UNITS:
         unit, factor = _UNITS[items[end]]
         end += 1
@@ -209,8 +211,10 @@ def _number(items: list[str], start: int) -> tuple[int, float | None]:
             group = max(group, 1.0) * value
             if value >= 1000:
                 total, group = total + group, 0.0
-        elif seen and word[0].isdigit():
-            break
+        elif seen and (
+            word[0].isdigit() or (word in _AMBIGUOUS and items[position - 1][0].isdigit())
+        ):
+            break  # « 5 $ an hour » is no 6
         elif word in ("vingt", "vingts") and group % 100 == 4:
             group += 76
         else:

@@ -31,8 +31,11 @@ class Reading:
     kind: Kind
     #: What it asks for besides, by another question word; empty for one question.
     further: frozenset[Kind]
-    #: `deadline` for the time that somebody has, `duration` for the time that something takes; empty for neither.
+    #: `deadline` for the time that somebody has, `duration` for the time that something takes, `waiting` until one has it, and
+    #: `lasting` from then on; `cost` and `received` for amounts; empty for none.
     span: str
+    #: « Combien coûte », and not « combien de ».
+    asks_price: bool
     modality: Modality | None
     tense: str
     items: tuple[Item, ...]
@@ -68,14 +71,16 @@ def read_question(text: str, language: str) -> Reading:
     kind = _kind(written, lexicon)
     if kind is Kind.NONE and lexicon.expressions.inversion.search(fold(text)):
         kind = Kind.YES_NO
-    items = Items(words, names(text), kind, lexicon).found
+    walk = Items(words, names(text), kind, lexicon)
+    items = walk.found
     negations, negated = _negations(words, items, lexicon)
     expressions = lexicon.expressions
     return Reading(
         lexicon=lexicon,
         kind=kind,
         further=_further(written, words, kind, lexicon),
-        span=_span(text, lexicon) if kind is Kind.HOW_LONG else "",
+        span=_span(text, lexicon) if kind in (Kind.HOW_LONG, Kind.HOW_MUCH) else "",
+        asks_price=kind is Kind.HOW_MUCH and walk.has_consumed,
         modality=next((m for pattern, m in lexicon.modalities if pattern.search(written)), None),
         tense=_tense(written, lexicon),
         items=tuple(item for _, item in items),

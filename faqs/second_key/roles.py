@@ -20,6 +20,8 @@ _FRENCH_DONE = re.compile(r"(?:(?:[eiu]|it|is|ert)e?s?|er|ir|re|oir)$")
 _ENGLISH_NOUN = re.compile(r"(?:tions?|ments?|als?|[ae]nces?|ages?)$")
 _ENGLISH_PARTICIPLE = re.compile(r"(?:ed|en|wn|ght|aid|old|ept|ade|ilt|eft|elt|ost|ent|ung|und)$")
 _GOALS = frozenset(("to", "for"))
+#: What is done in a place is not done to it (« nettoyer dans le bus », « nettoyer le bus »).
+_PLACED = frozenset(("in", "into", "on"))
 _SOURCES = frozenset((Marker.FROM, Marker.OF))
 _TARGETS = frozenset((Marker.TO, Marker.AT, Marker.FOR))
 _STRONG = frozenset((Marker.FROM, Marker.TO))
@@ -222,14 +224,14 @@ def _are_relations_alike(c: Comparison, i: int, j: int) -> bool:
         return True
     # After a verb the preposition makes the meaning (« arriver de », « arriver en »; "leave for").
     if lexicon.has_inversion:
-        if relations == {"none", "on"}:
+        if "none" in relations and relations & _PLACED:
             return not both_nouns
         return "none" in relations or "of" not in relations
     # "Does breakfast include coffee", "is breakfast included in coffee".
     including = c.first.items[i - 1].concept in INCLUDING
     if including and c.first.is_passive is not c.second.is_passive:
         return relations != {"none", "in"}
-    return not (both_nouns and relations & _GOALS)
+    return not (both_nouns and relations & (_GOALS | _PLACED))
 
 
 def another_direction(c: Comparison) -> Disagreement | None:

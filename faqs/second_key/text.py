@@ -9,7 +9,7 @@ import unicodedata
 from faqs.second_key.lexicon import Lexicon
 from faqs.second_key.quantities import prepare
 from faqs.second_key.rewrites import rewritten
-from knowledge.language.folding import fold
+from knowledge.language.folding import bounded_marks, fold
 
 _ELISION = re.compile(r"\b(l|d|j|m|t|s|c|n|qu|jusqu|lorsqu|puisqu|quoiqu)'")
 #: A lone capital inside a sentence is a name (« permis A », "U visa"), not an article or "you".
@@ -42,7 +42,7 @@ _SENTENCE_END = frozenset(".?!:\n")
 
 def unified(text: str) -> str:
     """One way of writing the same characters."""
-    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
+    text = unicodedata.normalize("NFKC", bounded_marks(text)).replace("’", "'").replace("ʼ", "'")
     return _without_gloss(text)
 
 

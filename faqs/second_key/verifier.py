@@ -12,6 +12,7 @@ import logging
 import re
 from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -53,7 +54,7 @@ class ModelVerifier:
             model=self.llm_model, temperature=0.0, max_tokens=20, json_object=True
         )
         try:
-            reply = _calls.submit(self.llm.complete, messages, options).result(
+            reply = _calls.submit(copy_context().run, self.llm.complete, messages, options).result(
                 timeout=settings.VERIFIER_TIMEOUT_SECONDS
             )
         except (LLMError, FutureTimeoutError) as error:

@@ -118,10 +118,11 @@ def _negation(c: Comparison) -> Disagreement | None:
     return None
 
 
+_COUNTS = {Kind.HOW_MUCH, Kind.HOW_MANY}
 _ALIKE = (
     {Kind.NONE, Kind.HOW},
     {Kind.NONE, Kind.WHAT},
-    {Kind.HOW_MUCH, Kind.HOW_MANY},
+    _COUNTS,
 )
 
 
@@ -130,8 +131,14 @@ def _question_kind(c: Comparison) -> Disagreement | None:
     if first.further or second.further:
         clash = _asked_kinds(first) != _asked_kinds(second)
     else:
-        clash = first.kind is not second.kind and {first.kind, second.kind} not in _ALIKE
+        clash = first.kind is not second.kind and not _are_kinds_alike(first, second)
     return Disagreement("question_kind", _all_kinds(first), _all_kinds(second)) if clash else None
+
+
+def _are_kinds_alike(first: Reading, second: Reading) -> bool:
+    """« Combien coûtent les places » is not « combien de places »."""
+    kinds = {first.kind, second.kind}
+    return kinds in _ALIKE and not (kinds == _COUNTS and (first.asks_price or second.asks_price))
 
 
 def _asked_kinds(reading: Reading) -> frozenset[Kind]:
@@ -161,8 +168,17 @@ def _modality(c: Comparison) -> Disagreement | None:
     return None
 
 
+#: Times, and amounts, that no one answer gives both of: « le délai pour obtenir la carte », « la carte dure trois ans ».
+_APART = (
+    {"deadline", "duration"},
+    {"deadline", "lasting"},
+    {"waiting", "lasting"},
+    {"received", "cost"},
+)
+
+
 def _span(c: Comparison) -> Disagreement | None:
-    if {c.first.span, c.second.span} == {"deadline", "duration"}:
+    if {c.first.span, c.second.span} in _APART:
         return Disagreement("question_kind", c.first.span, c.second.span)
     return None
 
@@ -175,6 +191,9 @@ def _tense(c: Comparison) -> Disagreement | None:
     )
     # « Quand sera versée ma pension » is « quand est versée »; « est-il traité » is not « sera-t-il traité ».
     soon = tenses == {"present", "future"} and first.kind is second.kind is Kind.YES_NO
+    # « Combien ont été perdus » is not « combien puis-je perdre ».
+    if tenses == {"past", ""}:
+        clash = all((each.tense == "") is bool(each.modality) for each in (c.first, c.second))
     if clash or (soon and c.lexicon.has_inversion):
         return Disagreement("tense", first.tense, second.tense)
     return None

@@ -1,6 +1,6 @@
 """Indexations, which are only looked at: how far each is, what it did, what it would change."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -26,6 +26,9 @@ from agents.admin_base import (
     rounded,
     stacked,
 )
+from agents.processes.heartbeat import WorkerState, worker_state
+from agents.processes.telling import duration_text, missing_text
+from agents.remembered import Remembered
 from knowledge.admin.build_decisions import (
     DECISIONS,
     decide,
@@ -44,11 +47,15 @@ REFRESH_SECONDS = 3
 #: An indexation that nobody has taken for this long has probably no worker.
 UNCLAIMED_AFTER = timedelta(seconds=60)
 
+#: Of a whole list, asked once.
+_workers: Remembered[WorkerState] = Remembered(5.0)
+
 _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.QUEUED: "neutral",
     BuildStatus.RUNNING: "busy",
     BuildStatus.DONE: "good",
     BuildStatus.STAGED: "warning",
+    BuildStatus.PARTLY_FAILED: "bad",
     BuildStatus.FAILED: "bad",
     BuildStatus.CANCELLED: "neutral",
 }
@@ -247,10 +254,6 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
     return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
 
 
-def moment_text(moment: datetime) -> str:
-    return formats.date_format(timezone.localtime(moment), "SHORT_DATETIME_FORMAT")
-
-
 def _leftover(build: IndexBuild) -> int | None:
     """Of a rebuild that ended before its time; nothing is said of it while the store is away."""
     try:
@@ -260,18 +263,6 @@ def _leftover(build: IndexBuild) -> int | None:
 
 
 # In words: how fast it is, why it does not move, what a question would retrieve.
-
-
-def duration_text(seconds: float) -> str:
-    """« 3 min 20 s »."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return gettext("%(seconds)d s") % {"seconds": whole}
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
-    hours, minutes = divmod(minutes, 60)
-    return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
 
 
 def retrieved_text(rows: list[dict[str, Any]] | None) -> SafeString | str:
@@ -306,6 +297,20 @@ def pace_text(build: IndexBuild) -> str:
     }
 
 
+def _waiting_text(waited: timedelta) -> str:
+    """How long it has waited, and whether anybody is there to take it."""
+    if waited <= UNCLAIMED_AFTER:
+        return ""
+    since = duration_text(waited.total_seconds())
+    workers = _workers.get(worker_state)
+    if not workers.is_missing:
+        return gettext("En attente depuis %(since)s ; un worker est là, occupé ailleurs.") % {
+            "since": since
+        }
+    waits = gettext("En attente depuis %(since)s.") % {"since": since}
+    return f"{waits} {missing_text(workers)}"
+
+
 def state_hint(build: IndexBuild) -> str:
     """What staff should know about an indexation that does not move."""
     now = timezone.now()
@@ -314,8 +319,8 @@ def state_hint(build: IndexBuild) -> str:
             "reason": f"{build.error}. " if build.error else "",
             "time": formats.time_format(timezone.localtime(build.not_before)),
         }
-    if build.status == BuildStatus.QUEUED and now - build.created_at > UNCLAIMED_AFTER:
-        return gettext("Elle attend un worker : vérifiez qu’il est démarré.")
+    if build.status == BuildStatus.QUEUED:
+        return _waiting_text(now - (build.not_before or build.created_at))
     expired = build.lease_expires_at is not None and build.lease_expires_at < now
     if build.status == BuildStatus.RUNNING and expired:
         return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")

@@ -26,7 +26,8 @@ from agents.admin_base import (
     link,
     stacked,
 )
-from knowledge.admin.builds import moment_text, with_progress
+from agents.processes.telling import moment_text
+from knowledge.admin.builds import with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file

@@ -63,9 +63,9 @@ def try_search(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class SearchTrial:
-    """Each passage with the guard rail that it is held to and whether it passes."""
+    """Each passage with what is held to the guard rail, its threshold, and whether it passes."""
 
-    rows: list[tuple[Passage, float | None, bool]]
+    rows: list[tuple[Passage, float, float | None, bool]]
     direct_threshold: float | None
     is_out_of_domain: bool
 
@@ -77,7 +77,12 @@ def _tried(wanted: dict[str, Any]) -> SearchTrial:
     thresholds = thresholds_for(config, model=embedder().recipe.model)
     return SearchTrial(
         rows=[
-            (passage, thresholds.guard_rail_for(passage), thresholds.lets_in(passage))
+            (
+                passage,
+                confirmed.nearness(passage),
+                thresholds.guard_rail_for(passage),
+                confirmed.lets_in(passage, thresholds),
+            )
             for passage in confirmed.passages(limit)
         ],
         direct_threshold=thresholds.direct_answer,

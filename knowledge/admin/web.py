@@ -22,7 +22,8 @@ from agents.admin_base import (
     link,
     stacked,
 )
-from knowledge.admin.builds import moment_text, with_progress
+from agents.processes.telling import moment_text
+from knowledge.admin.builds import with_progress
 from knowledge.exceptions import PageRefusedError
 from knowledge.fetching.addresses import looks_like_sitemap, normal_address
 from knowledge.indexing.jobs.queue import enqueue_refresh

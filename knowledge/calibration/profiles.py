@@ -58,7 +58,8 @@ class ThresholdProfile:
     closer to questions than to passages.
 
     `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
-    compared with the sum, the other thresholds with the cosine. None: not measured, search is by the vector alone.
+    compared with the sum, those of questions with the middle between it and the cosine of the nearest question, the other
+    thresholds with the cosine. None: not measured, search is by the vector alone.
 
     `direct_*` and `memory_*`: same-answer pairs served, and pairs served that have another answer. `guard_pass` and
     `guard_false_pass`: questions inside and outside the subject that pass the guard rail.
@@ -78,6 +79,8 @@ class ThresholdProfile:
     guard_false_pass: Rate | None = None
     #: From which two questions are taken to be about the same thing where no second key decides (grouping).
     same_meaning: float | None = None
+    #: From which two questions are compared at all for answers that contradict each other (`faqs.contradiction`).
+    same_situation: float | None = None
     lexical_weight: float | None = None
     guard_rail_questions: float | None = None
     guard_questions_pass: Rate | None = None
@@ -108,6 +111,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory=0.60,
             guard_rail=0.305,
             same_meaning=0.75,
+            same_situation=0.30,
             lexical_weight=0.60,
             measured=True,
             source=_BENCHMARK.format(model="universal-sentence-encoder-multilingual-3"),
@@ -117,9 +121,9 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory_false_hit=Rate(1, 120),
             guard_pass=Rate(1146, 1200),
             guard_false_pass=Rate(931, 3538),
-            guard_rail_questions=0.496,
+            guard_rail_questions=0.492,
             guard_questions_pass=Rate(190, 200),
-            guard_questions_false_pass=Rate(374, 3338),
+            guard_questions_false_pass=Rate(170, 1218),
         ),
         ThresholdProfile(
             model="multilingual-e5-small",
@@ -127,6 +131,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory=0.90,
             guard_rail=0.834,
             same_meaning=0.92,
+            same_situation=0.80,
             lexical_weight=0.10,
             measured=True,
             source=_BENCHMARK.format(model="multilingual-e5-small"),
@@ -136,9 +141,9 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory_false_hit=Rate(1, 120),
             guard_pass=Rate(1145, 1200),
             guard_false_pass=Rate(733, 3538),
-            guard_rail_questions=0.898,
+            guard_rail_questions=0.900,
             guard_questions_pass=Rate(190, 200),
-            guard_questions_false_pass=Rate(218, 3338),
+            guard_questions_false_pass=Rate(95, 1218),
         ),
     )
 }

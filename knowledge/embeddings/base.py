@@ -8,7 +8,7 @@ import threading
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -20,6 +20,7 @@ from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
 from knowledge.exceptions import EmbeddingInputError, EmbeddingUnavailableError
+from knowledge.language.folding import bounded_marks
 
 Vectors = npt.NDArray[np.float32]
 
@@ -76,30 +77,52 @@ class Embedder(ABC):
         purpose: Purpose,
         on_progress: Callable[[int], None] | None = None,
     ) -> Vectors:
-        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch."""
+        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
+
+        A text that comes again is embedded once.
+        """
         recipe = self.recipe
         prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
         prepared = [prefix + self._prepare(text) for text in texts]
-        rows = np.empty((len(prepared), recipe.dimensions), dtype=np.float32)
-        for start in range(0, len(prepared), self.batch_size):
-            batch = prepared[start : start + self.batch_size]
-            rows[start : start + len(batch)] = self._checked(self._embed_batch(batch), len(batch))
+        different = list(dict.fromkeys(prepared))
+        rows = np.empty((len(different), recipe.dimensions), dtype=np.float32)
+        for start in range(0, len(different), self.batch_size):
+            batch = different[start : start + self.batch_size]
+            end = start + len(batch)
+            rows[start:end] = self._checked(self._embed_batch(batch), len(batch))
             if on_progress is not None:
-                on_progress(start + len(batch))
-        return rows
+                on_progress(end if end < len(different) else len(prepared))
+        if len(different) == len(prepared):
+            return rows
+        place = {text: index for index, text in enumerate(different)}
+        return rows[[place[text] for text in prepared]]
 
     def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
         """Embed one text as a read-only vector of shape (dimensions,); the last `remembered` ones are kept."""
         row = self.known_vector(text, purpose=purpose)
         if row is None:
-            row = self.embed([text], purpose=purpose)[0].copy()
-            row.flags.writeable = False
-            self._recent.put((text, purpose), row)
+            row = self._keep(text, purpose, self.embed([text], purpose=purpose)[0])
         return row
+
+    def remember(self, texts: Iterable[str], *, purpose: Purpose) -> None:
+        """Embed texts in batches, so that `embed_one` and `known_vector` have them; as many as are kept."""
+        fresh = [
+            text
+            for text in dict.fromkeys(texts)
+            if text.strip() and self.known_vector(text, purpose=purpose) is None
+        ][: self.remembered]
+        for text, row in zip(fresh, self.embed(fresh, purpose=purpose), strict=True):
+            self._keep(text, purpose, row)
 
     def known_vector(self, text: str, *, purpose: Purpose) -> Vectors | None:
         """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""
         return self._recent.get((text, purpose))
+
+    def _keep(self, text: str, purpose: Purpose, row: Vectors) -> Vectors:
+        kept = row.copy()
+        kept.flags.writeable = False
+        self._recent.put((text, purpose), kept)
+        return kept
 
     @cached_property
     def _recent(self) -> "_RecentRows":
@@ -112,7 +135,7 @@ class Embedder(ABC):
         self.embed_one("warm up", purpose=Purpose.QUERY)
 
     def _prepare(self, text: str) -> str:
-        folded = unicodedata.normalize("NFKC", text[: self.max_characters])
+        folded = unicodedata.normalize("NFKC", bounded_marks(text[: self.max_characters]))
         kept = "".join(c if c.isprintable() else " " for c in folded)
         cleaned = " ".join(kept.split())[: self.max_characters]
         if not cleaned:

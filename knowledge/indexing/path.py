@@ -7,6 +7,7 @@
    the document's rows become what it says now (`chunks`);
    a model writes questions for chunks that have none, where the agent wants that (`units`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);
+   what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
    the report counts what came out.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
@@ -14,6 +15,7 @@ written, stays as a failed document with the reason; the rest of its batch is do
 """
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +27,7 @@ from django.utils.translation import gettext as _
 from agents.effective import agent_setting
 from agents.llm.base import language_model
 from agents.models import Agent
+from knowledge.acronyms.stored import learn_from
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
@@ -33,6 +36,8 @@ from knowledge.indexing.units import complete_units
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,10 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
             return reader.read(file.read(), filename=document.file_name)
     except UnreadableDocumentError as error:
         return str(error.public_message)
+    except FileNotFoundError:
+        return _(
+            "Le fichier n’est pas dans le stockage des documents que voit ce worker (DOCUMENT_STORAGE)."
+        )
     except (OSError, ValueError) as error:
         # `ValueError`: a document whose file was never stored.
         return getattr(error, "strerror", None) or str(error)
@@ -161,8 +170,13 @@ def update_documents(
     written = write_documents(
         agent=agent, documents=documents, report=report, on_progress=on_progress
     )
+    learn_from(documents)
     report.documents += len(written)
     for document in written:
         report.chunks += document.chunks.count()
-        report.waiting += document.chunks.waiting().count()
+        waiting = list(document.chunks.waiting().values_list("pk", flat=True))
+        report.waiting += len(waiting)
+        if waiting:
+            # Seed 001, section 5.5: they have no question to be found by, and their text alone is indexed.
+            logger.info("chunks without units document_id=%d chunk_ids=%s", document.pk, waiting)
     return report

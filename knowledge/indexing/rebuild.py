@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
+from knowledge.acronyms.stored import learn_from
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
@@ -52,6 +53,7 @@ def fill_generation(
     writer = _writer(generation, donor=store.resolve_alias(collection_alias(agent.slug, method)))
     planned = _fill(writer, agent, method, on_progress)
     _verify(store, generation, planned)
+    learn_from(agent.documents.all())
     report.count(agent)
     report.points, report.embedded = len(planned), writer.counts.embedded
     report.reused = report.points - report.embedded

@@ -7,6 +7,8 @@ asked for again.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from functools import partial
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -74,7 +76,9 @@ def _answers(
                 following = next(waiting, None)
                 if following is None:
                     break
-                running[pool.submit(_ask, model, *following)] = following
+                # A context of its own for each thread: the call names the request that it is made for.
+                ask = partial(copy_context().run, _ask, model, *following)
+                running[pool.submit(ask)] = following
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -1,11 +1,13 @@
-"""Classes of words, read from `words/<language>.toml`: what only grammar, courtesy or habit puts into a text.
+"""Data of the languages, read from `words/<language>/`: classes of words, and how people type.
 
-Every file has the same classes. Words stand folded (`folding.fold`), separated by spaces.
+`classes.toml` says what only grammar, courtesy or habit puts into a text; `typed.toml` what a reader of typed questions needs.
+Every language has the same files with the same entries. Words stand folded (`folding.fold`), separated by spaces.
 """
 
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 #: In the order in which their stemmers and word lists are applied.
 LANGUAGES = ("fr", "en")
@@ -13,9 +15,16 @@ _FOLDER = Path(__file__).parent / "words"
 
 
 @cache
+def language_data(language: str, file: str) -> dict[str, Any]:
+    """One file of one language, as it stands."""
+    path = _FOLDER / language / f"{file}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
 def word_classes(language: str) -> dict[str, str]:
     """Every class of one language by its name, as it stands in the file."""
-    return tomllib.loads((_FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
+    return language_data(language, "classes")
 
 
 @cache

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
+from knowledge.language.folding import bounded_marks
 from knowledge.models import SourceType
 
 #: What the libraries that read files raise at a malformed one, beside their own errors.
@@ -82,6 +83,10 @@ class Outline:
     def heading(self, level: int, text: str) -> None:
         """Open a section. The first heading of level 1 is the document's title."""
         text = bare_text(text)
+        if len(text) > settings.MAX_HEADING_CHARACTERS:
+            # It would stand above every passage of its section.
+            self.add(text)
+            return
         if not text:
             return
         if level == 1 and not self.title:
@@ -167,7 +172,8 @@ def outline_text(outline: Outline) -> str:
 
 def clean_text(text: str) -> str:
     """Composed Unicode, `\\n` line ends, no invisible or control characters, no runs of spaces within a line."""
-    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = unicodedata.normalize("NFC", bounded_marks(text))
     text = text.translate(_INVISIBLE).replace("\u2028", "\n").replace("\u2029", "\n\n")
     return text.replace("\f", "\n")
 
@@ -205,7 +211,9 @@ def table_text(rows: list[list[str]]) -> str:
     if not rows:
         return ""
     width = max(len(row) for row in rows)
-    lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in rows]
+    # One wide row among many short ones would be a table of nothing but empty cells.
+    fill = width if width * len(rows) <= settings.MAX_FILLED_CELLS else 0
+    lines = ["| " + " | ".join(row + [""] * (fill - len(row))) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ resolved from outside, and the output holds no HTML.
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 
 from bs4 import BeautifulSoup, Comment, Tag
@@ -51,6 +51,11 @@ _LONGEST_SURROUNDING = 3_000
 _MOST_SURROUNDING_NODES = 500
 #: Deeper than this, a tree is not a page: its text is taken as it comes.
 _MAX_DEPTH = 60
+#: A tag deeper than this in its tree is text: pages of real sites end at about 40.
+_MAX_TREE_DEPTH = 100
+_LISTS = ("ul", "ol")
+_CELLS = ("td", "th", "li", "dt", "dd", "summary")
+_ROWS = ("tbody", "thead", "tfoot", "tr")
 
 
 def parse_html(data: bytes, *, filename: str) -> ParsedDocument:
@@ -58,6 +63,7 @@ def parse_html(data: bytes, *, filename: str) -> ParsedDocument:
     title = one_line(soup.title.get_text()) if soup.title else ""
     outline = Outline()
     declared = list(_declared_questions(soup))
+    _flatten(soup)
     _drop_unread(soup)
     whole = soup.get_text(" ", strip=True)
     _drop_surroundings(soup)
@@ -72,6 +78,7 @@ def parse_html(data: bytes, *, filename: str) -> ParsedDocument:
 def html_fragment_text(fragment: str) -> str:
     """A fragment of HTML (an answer, a table cell) as light Markdown."""
     soup = _soup(fragment)
+    _flatten(soup)
     _drop_unread(soup)
     outline = Outline()
     _HtmlReader(outline).read(soup)
@@ -91,6 +98,37 @@ def _decode(data: bytes, *, filename: str) -> str:
         except (LookupError, UnicodeError):
             pass
     return decode_text(data, filename=filename)
+
+
+def _flatten(soup: BeautifulSoup) -> None:
+    """Leave the text alone of what is nested deeper than a page is: what is read of a tag looks at all that it holds."""
+    pending: list[tuple[Tag, int]] = [(soup, 0)]
+    while pending:
+        tag, depth = pending.pop()
+        inner = [child for child in tag.children if isinstance(child, Tag)]
+        if inner and depth >= _MAX_TREE_DEPTH and tag.name not in _ROWS:
+            text = tag.get_text(" ")
+            tag.clear()
+            tag.append(text)
+            # What is read by its parts (rows, items) would have none.
+            tag.name = tag.name if tag.name in _CELLS else "div"
+        else:
+            pending.extend((child, depth + 1) for child in inner)
+
+
+def _nearest(tag: Tag, names: Container[str], closed: Container[str]) -> list[Tag]:
+    """The tags of these names within `tag`, in order, but for those within another `closed` one."""
+    found: list[Tag] = []
+    pending = list(tag.children)[::-1]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Tag):
+            continue
+        if node.name in names:
+            found.append(node)
+        if node.name not in closed:
+            pending.extend(list(node.children)[::-1])
+    return found
 
 
 def _drop_unread(soup: BeautifulSoup) -> None:
@@ -212,7 +250,7 @@ class _HtmlReader:
                 self.read(tag, depth)
 
     def _table(self, tag: Tag, depth: int) -> None:
-        rows = [row for row in tag.find_all("tr") if row.find_parent("table") is tag]
+        rows = _nearest(tag, ("tr",), closed=("table",))
         cells = [row.find_all(["td", "th"], recursive=False) for row in rows]
         if tag.find("table") or max((len(row) for row in cells), default=0) < 2:
             # Layout, not data.
@@ -235,9 +273,7 @@ class _HtmlReader:
     def _definitions(self, tag: Tag, depth: int) -> None:
         terms: list[str] = []
         answers: list[str] = []
-        for entry in tag.find_all(["dt", "dd"]):
-            if entry.find_parent("dl") is not tag:
-                continue
+        for entry in _nearest(tag, ("dt", "dd"), closed=("dl",)):
             if entry.name == "dt":
                 if answers:
                     self._question(*_definition(terms, answers))
@@ -315,13 +351,8 @@ def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
     ]
     for number, item in enumerate(items, 1):
         mark = f"{number}. " if tag.name == "ol" else "- "
-        inner = [
-            child
-            for child in item.find_all(["ul", "ol"])
-            if child.find_parent(["ul", "ol"]) is tag or child.find_parent("li") is item
-        ]
         nested: list[str] = []
-        for child in inner if depth < _MAX_DEPTH else []:
+        for child in _nearest(item, _LISTS, closed=_LISTS) if depth < _MAX_DEPTH else []:
             nested.extend(_list_lines(child, indent + " " * len(mark), depth=depth + 1))
             child.extract()
         text = _fragment(item, depth)

@@ -8,7 +8,7 @@ before it); in doubt a line stays text, because a wrong heading misleads more th
 import codecs
 import re
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from charset_normalizer import from_bytes
 from django.utils.translation import gettext as _
@@ -243,7 +243,8 @@ class _PlainReader:
         return ()
 
     def _bullets(self) -> int:
-        return sum(1 for _line in takewhile(_BULLET.match, self._paragraphs[self._at :]))
+        following = islice(self._paragraphs, self._at, None)
+        return sum(1 for _line in takewhile(_BULLET.match, following))
 
     def _items(self) -> int:
         """How many of the next lines are the items of the list that the last line announces."""

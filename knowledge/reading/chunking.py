@@ -26,6 +26,7 @@ TINY_CHARACTERS = 200
 _NEIGHBOURHOOD = 0.4
 #: A piece this much longer than aimed is cut again.
 _TOLERANCE = 1.4
+_WORD_PIECE = re.compile(r"\w{1,4}|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?…;:])\s+|\n+")
 
 
@@ -86,15 +87,50 @@ class _Section:
         return sum(len(piece) + 2 for piece in self.pieces)
 
 
+@dataclass(slots=True)
+class _Budget:
+    """What the passages of one document may cost; `weight` is in pieces of words, about what a model reads."""
+
+    chunks: int = 0
+    weight: int = 0
+
+    def takes(self, draft: ChunkDraft) -> bool:
+        units = [text for unit in draft.units for text in (unit.question, unit.answer)]
+        self.chunks += 1
+        self.weight += sum(map(weight_of, (draft.parent_context, draft.content, *units)))
+        return (
+            self.chunks <= settings.MAX_DOCUMENT_CHUNKS
+            and self.weight <= settings.MAX_DOCUMENT_WEIGHT
+        )
+
+
+def weight_of(text: str) -> int:
+    """About how many tokens a model makes of a text: four letters are one, each sign is one, spaces are none."""
+    return len(_WORD_PIECE.findall(text))
+
+
 def chunk_document(parsed: ParsedDocument) -> list[ChunkDraft]:
-    chunks: list[ChunkDraft] = []
+    return list(_chunks(parsed))
+
+
+def affordable_chunks(parsed: ParsedDocument) -> tuple[list[ChunkDraft], bool]:
+    """The passages of a document from its beginning, as far as one document may cost; and whether that is all of it."""
+    budget = _Budget()
+    kept: list[ChunkDraft] = []
+    for draft in _chunks(parsed):
+        if not budget.takes(draft):
+            return kept, False
+        kept.append(draft)
+    return kept, True
+
+
+def _chunks(parsed: ParsedDocument) -> Iterator[ChunkDraft]:
     blocks = extract_questions(parsed.blocks, title=parsed.title)
     for is_qa, group in groupby(blocks, key=lambda b: b.kind == "qa"):
         if is_qa:
-            chunks.extend(chunk for block in group for chunk in _qa_chunks(block))
+            yield from (chunk for block in group for chunk in _qa_chunks(block))
         else:
-            chunks.extend(_prose_chunks(list(group)))
-    return chunks
+            yield from _prose_chunks(list(group))
 
 
 def _qa_chunks(block: Block) -> Iterator[ChunkDraft]:
@@ -198,7 +234,9 @@ def _cut(text: str, target: int, most: int) -> Iterator[str]:
         yield text
         return
     lines = text.split("\n")
-    if len(lines) > 2 and lines[0].startswith("|") and set(lines[1]) <= set("|-: "):
+    # A header of half a passage is content itself: it would stand in every passage of its table.
+    header = len(lines[0]) + len(lines[1]) if len(lines) > 2 else 0
+    if 0 < header <= target // 2 and lines[0].startswith("|") and set(lines[1]) <= set("|-: "):
         yield from _cut_table(lines, target)
         return
     for group in segments(list(_fragments(text, target)), aim=target):

@@ -26,7 +26,7 @@ from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
 from knowledge.parsing.registry import parse_document
-from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, chunk_document
+from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, affordable_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -119,10 +119,21 @@ def isolated_reader() -> Iterator[Reader]:
 
 def read_here(data: bytes, *, filename: str) -> ReadDocument:
     parsed = parse_document(data, filename=filename)
-    drafts = tuple(chunk_document(parsed))
+    drafts, is_whole = affordable_chunks(parsed)
+    notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
     return ReadDocument(
-        parsed.title, parsed.source_type, parsed.notices, drafts, _language_of(parsed)
+        parsed.title[: settings.MAX_HEADING_CHARACTERS],
+        parsed.source_type,
+        notices,
+        tuple(drafts),
+        _language_of(parsed),
     )
+
+
+def _cut_notice(kept: int) -> str:
+    return _(
+        "Document trop long ou trop dense : seuls ses %(count)d premiers passages sont lus. Divisez-le en plusieurs fichiers."
+    ) % {"count": kept}
 
 
 def _language_of(parsed: ParsedDocument) -> str:

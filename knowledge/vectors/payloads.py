@@ -69,6 +69,8 @@ class Passage:
     is_faq: bool = False
     learned_id: int | None = None
     is_courtesy: bool = False
+    #: When a person last vouched for it, in seconds since the epoch; 0 for what nobody did.
+    validated_at: float = 0.0
     #: Where its document's page is; known once the passage is confirmed, empty for a file.
     url: str = ""
 

@@ -103,7 +103,8 @@ def test_any_text_a_user_can_type_has_a_row(embedder: Embedder, text: str) -> No
 def test_progress_counts_the_texts_done(embedder: Embedder) -> None:
     done: list[int] = []
     count = embedder.batch_size + 3
-    embedder.embed(["bonjour"] * count, purpose=Purpose.PASSAGE, on_progress=done.append)
+    texts = [f"bonjour {number}" for number in range(count)]
+    embedder.embed(texts, purpose=Purpose.PASSAGE, on_progress=done.append)
     assert done == [embedder.batch_size, count]
 
 
@@ -113,6 +114,17 @@ def test_four_threads_get_the_same_rows(embedder: Embedder) -> None:
         calls = [pool.submit(embedder.embed, TEXTS, purpose=Purpose.QUERY) for _ in range(12)]
         for call in calls:
             assert np.allclose(call.result(), expected, atol=1e-5)
+
+
+def test_texts_embedded_ahead_are_known_as_they_are_alone(embedder: Embedder) -> None:
+    texts = ["Quel est le délai de réponse ?", "  ", "Où déposer une plainte ?"]
+    embedder.remember(texts, purpose=Purpose.QUERY)
+
+    known = [embedder.known_vector(text, purpose=Purpose.QUERY) for text in (texts[0], texts[2])]
+
+    rows = embedder.embed([texts[0], texts[2]], purpose=Purpose.QUERY)
+    assert all(row is not None and not row.flags.writeable for row in known)
+    assert np.allclose(np.stack([row for row in known if row is not None]), rows, atol=1e-5)
 
 
 def test_the_recipe_survives_its_json(embedder: Embedder) -> None:

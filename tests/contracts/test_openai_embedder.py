@@ -56,7 +56,7 @@ def test_dimensions_are_not_sent_where_they_are_the_model_s_own(
 
 
 def test_texts_go_in_batches(server: EmbeddingServer) -> None:
-    _embedder(server).embed(["a"] * 300, purpose=Purpose.PASSAGE)
+    _embedder(server).embed([f"a {n}" for n in range(300)], purpose=Purpose.PASSAGE)
     assert [len(body["input"]) for body in server.bodies] == [128, 128, 44]
 
 

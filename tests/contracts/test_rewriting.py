@@ -11,9 +11,11 @@ from django.test import override_settings
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.exceptions import IsolationError
-from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from chat.turn.rewriting import INSTRUCTION, MAX_TOKENS, make_standalone
+from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.question.rewriting import INSTRUCTION, MAX_TOKENS, make_standalone
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
+from knowledge.language.typed.question import read_typed
+from knowledge.language.typed.vocabulary import NO_WORDS
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
@@ -47,7 +49,8 @@ class Rewriter:
         request = TurnRequest(0, QUESTION, "fr", conversation_id=CONVERSATION)
         turn = TurnInProgress(request, mock.AsyncMock(), self.result)
         turn.context = TurnContext(self.config, history, PREVIOUS, None, None)
-        with mock.patch("chat.turn.rewriting.language_model", return_value=self.llm):
+        turn.read = read_typed(QUESTION, NO_WORDS)
+        with mock.patch("chat.turn.question.rewriting.language_model", return_value=self.llm):
             try:
                 return await make_standalone(turn)
             finally:

@@ -458,7 +458,7 @@ def test_answers_of_a_server_are_translated(status: int, expected: type[Knowledg
             """Quiet."""
 
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         with pytest.raises(expected):
             QdrantVectorStore(url=f"http://127.0.0.1:{server.server_port}").info("animals")
         server.shutdown()

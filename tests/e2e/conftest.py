@@ -59,8 +59,16 @@ L’accord de télétravail fixe les jours travaillés à domicile, les plages h
 salarié prévient son responsable une semaine avant le premier jour. Le matériel informatique est fourni par
 l’entreprise et reste sa propriété. Les réunions d’équipe se tiennent le mardi matin dans les locaux.
 """
+#: What staff have validated: question, answer, and whether it is a courtesy.
+ANSWERS = [
+    ("Bonsoir", "Bonsoir à vous !", True),
+    ("Où retirer son badge d’accès au bâtiment ?", "À l’accueil.", False),
+    ("Combien coûte la carte de la piscine pour un étudiant ?", "Douze euros.", False),
+    ("Combien coûte la carte de la piscine pour un retraité ?", "Neuf euros.", False),
+]
 #: The commands that fill a site, in one process: each would take seconds to start.
 PREPARE = """\
+import json
 import sys
 import django
 django.setup()
@@ -68,6 +76,8 @@ from django.core.management import call_command
 call_command("migrate", verbosity=0)
 call_command("create_agent", "guide", name="Guide du personnel")
 call_command("add_documents", "guide", sys.argv[1])
+for question, answer, courtesy in json.loads(sys.argv[2]):
+    call_command("add_faq", "guide", question=question, answer=answer, courtesy=courtesy)
 call_command("createsuperuser", interactive=False)
 """
 
@@ -134,7 +144,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
             "DJANGO_SUPERUSER_PASSWORD": STAFF_PASSWORD,
             "DJANGO_SUPERUSER_EMAIL": "staff@example.org",
         }
-        _run(environment, "-c", PREPARE, str(document))
+        _run(environment, "-c", PREPARE, str(document), json.dumps(ANSWERS))
         site = LiveSite(f"http://127.0.0.1:{free_port()}", model, environment, mcp_port)
         yield from _served(site, folder / "serve.log")
 
@@ -172,12 +182,8 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture
-def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
-    """The home page for a new visitor; the test fails on a script error or a breach of the page's policy."""
-    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    page.set_default_timeout(EXPECT_MS)
+def _troubles_of(page: Page) -> list[str]:
+    """The page's script errors and breaches of its policy, as they come."""
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on(
@@ -186,7 +192,34 @@ def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
             troubles.append(message.text) if "Content Security Policy" in message.text else None
         ),
     )
+    return troubles
+
+
+@pytest.fixture
+def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
+    """The home page for a new visitor; the test fails on a script error or a breach of the page's policy."""
+    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(EXPECT_MS)
+    troubles = _troubles_of(page)
     page.goto(live_site.url)
+    yield page
+    context.close()
+    assert not troubles
+
+
+@pytest.fixture
+def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
+    """The admin, signed in; the test fails as that of a visitor's page does."""
+    context = browser.new_context(locale="fr-FR", viewport={"width": 1600, "height": 1000})
+    page = context.new_page()
+    troubles = _troubles_of(page)
+    page.set_default_timeout(EXPECT_MS)
+    page.goto(f"{live_site.url}/admin/login/")
+    page.locator("[name=username]").fill(STAFF)
+    page.locator("[name=password]").fill(STAFF_PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{live_site.url}/admin/")
     yield page
     context.close()
     assert not troubles

@@ -1,13 +1,12 @@
 """A real MCP server of the official SDK: staff add it in the admin and allow its tools, readers use them on the page."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import EXPECT_MS, STAFF, STAFF_PASSWORD, LiveSite
+from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import TELEWORK, ask, wait_for_end
 from tests.e2e.test_tools_page import calling
 from tests.servers.mcp_process import mcp_over_http
@@ -24,20 +23,6 @@ fields = ("role", "content", "name", "tool_calls", "tool_call_id", "success")
 rows = [{field: getattr(message, field) for field in fields} for message in messages]
 print(json.dumps({"acceptable": repaired(stored) == stored, "messages": rows}))
 """
-
-
-@pytest.fixture
-def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
-    context = browser.new_context(locale="fr-FR", viewport={"width": 1600, "height": 1000})
-    page = context.new_page()
-    page.set_default_timeout(EXPECT_MS)
-    page.goto(f"{live_site.url}/admin/login/")
-    page.locator("[name=username]").fill(STAFF)
-    page.locator("[name=password]").fill(STAFF_PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"{live_site.url}/admin/")
-    yield page
-    context.close()
 
 
 def run_action(page: Page, row: str, action: str) -> None:

@@ -67,6 +67,23 @@ def test_official_client_streams_with_usage(client: openai.OpenAI) -> None:
     assert chunks[-1].usage.completion_tokens > 0
 
 
+def test_official_client_reads_responses_citations_and_vectors(client: openai.OpenAI) -> None:
+    with client.responses.stream(model="guide", input=KNOWN) as stream:
+        first = stream.until_done().get_final_response()
+    assert KNOWN_ANSWER in first.output_text
+    again = client.responses.create(model="guide", input=OPEN, previous_response_id=first.id)
+    assert again.status == "completed"
+    completion = client.chat.completions.create(
+        model="guide", messages=[{"role": "user", "content": KNOWN}]
+    )
+    annotations = completion.choices[0].message.annotations
+    assert annotations
+    assert annotations[0].url_citation.url.startswith("http")
+    assert KNOWN_ANSWER in client.completions.create(model="guide", prompt=KNOWN).choices[0].text
+    vectors = client.embeddings.create(model="guide", input=[KNOWN, OPEN]).data
+    assert len(vectors) == 2
+
+
 def test_asynchronous_client_streams_and_keeps_its_own_thread(
     live_site: LiveSite, secret: str
 ) -> None:
@@ -98,8 +115,8 @@ def test_official_client_raises_its_own_errors(live_site: LiveSite, client: open
         ask(model="absent", messages=[{"role": "user", "content": KNOWN}])
     assert absent.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError) as refused:
-        ask(model="guide", messages=[{"role": "user", "content": KNOWN}], n=2)
-    assert refused.value.param == "n"
+        ask(model="guide", messages=[])
+    assert refused.value.param == "messages"
     with pytest.raises(openai.AuthenticationError) as unknown:
         openai.OpenAI(base_url=f"{live_site.url}/v1", api_key="rsk_wrong").models.list()
     assert unknown.value.code == "invalid_api_key"

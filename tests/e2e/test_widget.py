@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Route, expect
 
 from tests.e2e.conftest import EXPECT_MS, LiveSite
 
@@ -27,7 +27,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def _served(folder: Path) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield int(server.server_address[1])
     server.shutdown()
     server.server_close()
@@ -91,6 +91,22 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
     assert troubles == []
 
 
+def test_visitor_who_is_asked_which_question_was_meant_chooses_none(
+    context: BrowserContext, host: Hosts
+) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill("Combien coûte la carte de la piscine ?")
+    frame.get_by_role("button", name="Envoyer").click()
+    options = frame.locator(".answer .suggestion")
+    expect(options).to_have_count(3)
+    expect(frame.locator(".answer blockquote").first).to_be_visible()
+    options.last.click()
+    expect(frame.locator(".answer").last).not_to_have_class("answer live")
+    expect(frame.locator(".answer").last.locator(".suggestion")).to_have_count(0)
+
+
 def test_source_is_shown_without_the_marks_of_its_markdown(
     context: BrowserContext, host: Hosts
 ) -> None:
@@ -104,6 +120,22 @@ def test_source_is_shown_without_the_marks_of_its_markdown(
     expect(source).to_contain_text("Que fait la commande archiver avec les anciens dossiers ?")
     expect(source.locator("blockquote code")).to_have_text("archiver")
     expect(source.locator("blockquote strong")).to_have_text("anciens")
+
+
+def test_question_typed_before_the_script_is_there_is_not_lost(
+    context: BrowserContext, host: Hosts
+) -> None:
+    held: list[Route] = []
+    page = context.new_page()
+    page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(KNOWN)
+    expect(frame.get_by_role("button", name="Envoyer")).to_be_disabled()
+    for route in held:
+        route.continue_()
+    frame.get_by_role("button", name="Envoyer").click()
+    expect(frame.locator(".answer")).to_contain_text("deux ans")
 
 
 def test_conversation_is_there_again_after_a_reload(context: BrowserContext, host: Hosts) -> None:

@@ -1,4 +1,7 @@
-"""A PostgreSQL server for the tests: the one that is there, or one started for the run on a free loopback port."""
+"""A PostgreSQL server for the tests: one started for the run on a free loopback port, or else the one that is there.
+
+Its own may lose everything in a power cut and need not wait for the disk: emptying all tables takes a ninth of the time.
+"""
 
 import getpass
 import os
@@ -15,18 +18,16 @@ from tests.servers.ports import free_port
 
 LOCAL = "postgres://postgres@127.0.0.1:5432/postgres"
 START_SECONDS = 120
+WITHOUT_THE_DISK = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"
 
 
 @contextmanager
 def postgres_url() -> Iterator[str | None]:
     """A URL with the right to create databases, or `None` where no server is there and none can be started."""
-    for url in (os.environ.get("TEST_POSTGRES_URL"), LOCAL):
-        if url and _answers(url):
-            yield url
-            return
+    given = os.environ.get("TEST_POSTGRES_URL")
     programs = _programs()
-    if programs is None:
-        yield None
+    if given or programs is None:
+        yield next((url for url in (given, LOCAL) if url and _answers(url)), None)
         return
     with tempfile.TemporaryDirectory(prefix="repondant-postgres-") as folder:
         url = _start(programs, Path(folder))
@@ -59,7 +60,7 @@ def _start(programs: Path, folder: Path) -> str:
     port = free_port()
     data = folder / "data"
     _run([programs / "initdb", "-D", data, "-U", "postgres", "--auth", "trust", "--no-sync"])
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 {WITHOUT_THE_DISK}"
     log = folder / "log"
     _run(
         [

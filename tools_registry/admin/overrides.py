@@ -31,7 +31,7 @@ from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
 from tools_registry.models import ToolExample, ToolOverride, ToolUsage
 from tools_registry.quality import QualityReport, assess_tool
-from tools_registry.selection.base import MEASURED_THRESHOLDS
+from tools_registry.selection.base import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _GOOD, _FAIR = 75, 50
 
 def _measured_threshold() -> ModelProfile | None:
     model = embedder().recipe.model
-    threshold = MEASURED_THRESHOLDS.get(model)
+    threshold = MODEL_THRESHOLDS.get(model)
     if threshold is None:
         return None
     return ModelProfile(model=model, thresholds={"tool_threshold": threshold})
@@ -184,7 +184,8 @@ class ToolOverrideAdmin(StaffAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Tools that the code gained since the last index have their row, too."""
-        ensure_overrides()
+        if self.has_view_permission(request):
+            ensure_overrides()
         return super().changelist_view(request, extra_context)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

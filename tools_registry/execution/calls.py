@@ -94,9 +94,9 @@ async def execute_calls(
     outcomes = [(result.name, result.success) for result in results if result.name in offered]
     try:
         await in_database(record_calls, outcomes)
-    except DatabaseError:
+    except DatabaseError as error:
         # A statistic; the tools ran, and their results must reach the thread.
-        logger.exception("The use of %d tools was not counted.", len(outcomes))
+        logger.warning("The use of %d tools was not counted: %s", len(outcomes), error)
     return results
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote, urljoin
 
 import httpx2
-import yaml
 
 from agents.network import check_url, guarded_client, host_of
 from tools_registry.exceptions import (
@@ -25,6 +24,7 @@ from tools_registry.exceptions import (
 )
 from tools_registry.schema import checked_schema
 from tools_registry.sources.base import DeclaredTool, SourceAddress
+from tools_registry.sources.documents import parsed
 from tools_registry.sources.network import reach_of, resolved_headers
 from tools_registry.tool import Arguments
 
@@ -51,7 +51,7 @@ class ReadDocument:
 def read_document(address: SourceAddress) -> ReadDocument:
     """The operations of the source's document, fetched from its address where it is not given."""
     text = address.document or _fetch(address)
-    document = _parsed(text)
+    document = _document(text)
     base = _server(document, address)
     read = ReadDocument()
     for operation in _operations(document):
@@ -107,11 +107,8 @@ def _fetch(address: SourceAddress) -> str:
     return response.text
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ToolSourceError(f"The document is neither JSON nor YAML: {error}") from error
+def _document(text: str) -> dict[str, Any]:
+    document = parsed(text)
     if not isinstance(document, dict) or not str(document.get("openapi", "")).startswith("3."):
         raise ToolSourceError("The document is not an OpenAPI document of version 3.")
     return document

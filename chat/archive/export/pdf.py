@@ -3,21 +3,31 @@
 The PDF is drawn with the fonts that every reader of PDFs has, whose characters are those of cp1252: French is whole,
 other scripts are not, and the document says so where one was left out. `EXPORT_FONT` names a font file to be embedded
 instead.
+
+A line drawn costs a quarter of a millisecond, so a document has `EXPORT_PDF_MAX_LINES` of them, by estimate: of a longer conversation the
+newest exchanges, and the document says how many are not in it.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from django.conf import settings
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from fpdf import FPDF
 from fpdf.enums import XPos, YPos
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from chat.archive.export.documents import dated, exported_exchanges, no_answer, source_lines
+from chat.archive.export.documents import (
+    ExportedExchange,
+    dated,
+    exported_exchanges,
+    no_answer,
+    source_lines,
+)
 from chat.models import Conversation
 
 #: What a core font of PDF can show; anything else becomes this.
@@ -31,13 +41,25 @@ _Look = Literal["plain", "bold", "grey", "code"]
 _LOOKS: dict[str, _Look] = {"heading": "bold", "quote": "grey", "code": "code"}
 #: A word longer than this is broken, so that it fits the narrowest line.
 _LONGEST_WORD = 60
+#: About what a line holds, to estimate how many a text takes.
+_LINE_CHARACTERS = 80
 
 
 def as_pdf(conversation: Conversation) -> bytes:
     page = _Page()
     page.text(conversation.title, size=16, look="bold")
     page.text(dated(conversation), size=_SMALL_POINTS, look="grey")
-    for exchange in exported_exchanges(conversation):
+    exchanges = exported_exchanges(conversation)
+    drawn = _newest(exchanges)
+    if left_out := len(exchanges) - len(drawn):
+        page.gap()
+        note = ngettext(
+            "L’échange le plus ancien n’est pas dans ce document trop long ; l’export en Markdown le contient.",
+            "Les %(count)d échanges les plus anciens ne sont pas dans ce document trop long ; l’export en Markdown les contient.",
+            left_out,
+        )
+        page.text(note % {"count": left_out}, size=_SMALL_POINTS, look="grey")
+    for exchange in drawn:
         page.gap()
         page.text(exchange.question, look="bold")
         page.gap(0.5)
@@ -50,6 +72,21 @@ def as_pdf(conversation: Conversation) -> bytes:
     return page.finished()
 
 
+def _newest(exchanges: Sequence[ExportedExchange]) -> Sequence[ExportedExchange]:
+    """As many of the last ones as fit, one at least."""
+    lines = 0
+    for count, exchange in enumerate(reversed(exchanges)):
+        lines += _estimated_lines(exchange)
+        if count and lines > settings.EXPORT_PDF_MAX_LINES:
+            return exchanges[-count:]
+    return exchanges
+
+
+def _estimated_lines(exchange: ExportedExchange) -> int:
+    texts = f"{exchange.question}\n{exchange.answer}".split("\n")
+    return len(exchange.sources) + sum(1 + len(text) // _LINE_CHARACTERS for text in texts)
+
+
 class _Page:
     """Text down a page, in the core fonts or in the one that the site names."""
 
@@ -59,6 +96,8 @@ class _Page:
         self._pdf.set_auto_page_break(auto=True, margin=_MARGIN_MM)
         self._pdf.add_page()
         self._left_out = False
+        #: Of words, in millimetres, by font and size.
+        self._widths: dict[tuple[str, str, float], dict[str, float]] = {}
         self._family, self._bold = "Helvetica", "B"
         if settings.EXPORT_FONT:
             self._family, self._bold = "site", ""
@@ -71,39 +110,48 @@ class _Page:
     ) -> None:
         own_font = bool(settings.EXPORT_FONT)
         family = "Courier" if look == "code" and not own_font else self._family
-        self._pdf.set_font(family, style=self._bold if look == "bold" else "", size=size)
+        font = (family, self._bold if look == "bold" else "", size)
+        self._pdf.set_font(font[0], style=font[1], size=size)
         self._pdf.set_text_color(*((95, 95, 95) if look == "grey" else (25, 25, 25)))
         left = _MARGIN_MM + indent * _INDENT_MM
-        for line in self._lines(self._shown(text), self._pdf.w - _MARGIN_MM - left):
+        height = _LINE_MM * size / _TEXT_POINTS
+        widths = self._widths.setdefault(font, {})
+        for line in self._lines(self._shown(text), self._pdf.w - _MARGIN_MM - left, widths):
+            if not line:
+                self._pdf.ln(height)
+                continue
             self._pdf.set_x(left)
             self._pdf.cell(
                 w=0,
-                h=_LINE_MM * size / _TEXT_POINTS,
+                h=height,
                 text=line,
                 new_x=XPos.LMARGIN,
                 new_y=YPos.NEXT,
             )
 
-    def _lines(self, text: str, width: float) -> Iterator[str]:
-        """The text broken at blanks to a width in millimetres. Each word is measured once: the library's own breaking
-        measures a line again at each of its blanks, and took four times as long."""
+    def _lines(self, text: str, width: float, widths: dict[str, float]) -> Iterator[str]:
+        """The text broken at blanks to a width in millimetres. Each word is measured once for the document (`widths`): the
+        library's own breaking measures a line again at each of its blanks, and took four times as long."""
         usable = width - 2 * self._pdf.c_margin
-        blank = self._pdf.get_string_width(" ")
-        widths: dict[str, float] = {}
+        blank = self._measured(" ", widths)
         for paragraph in text.split("\n"):
             # The blanks before a line of code stay.
             inner = paragraph.lstrip(" ")
             indented = "\u00a0" * (len(paragraph) - len(inner)) + inner
             line, length = "", 0.0
             for word in indented.split(" "):
-                if word not in widths:
-                    widths[word] = self._pdf.get_string_width(word)
-                if line and length + blank + widths[word] > usable:
+                wide = self._measured(word, widths)
+                if line and length + blank + wide > usable:
                     yield line
-                    line, length = word, widths[word]
+                    line, length = word, wide
                 else:
-                    line, length = f"{line} {word}" if line else word, length + blank + widths[word]
+                    line, length = f"{line} {word}" if line else word, length + blank + wide
             yield line
+
+    def _measured(self, word: str, widths: dict[str, float]) -> float:
+        if word not in widths:
+            widths[word] = self._pdf.get_string_width(word)
+        return widths[word]
 
     def block(self, block: "_Block") -> None:
         size = _TEXT_POINTS + (2 if block.kind == "heading" else 0)

@@ -16,11 +16,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chat.access.permissions import owned_conversation
+from chat.access.permissions import kept_conversation, owned_conversation
 from chat.access.visitors import Reader
 from chat.archive.export.documents import as_json, as_markdown, file_name
 from chat.archive.sharing import revoke_link, share_branch, standing_links
-from chat.doors.http.serializers import ErrorSerializer, SharedLinkSerializer
+from chat.doors.http.reading import CountedReading
+from chat.doors.http.serializers import (
+    ErrorSerializer,
+    SharedLinkListSerializer,
+    SharedLinkSerializer,
+)
 from chat.exceptions import InvalidMessageError
 from chat.models import Conversation
 
@@ -40,7 +45,8 @@ FORMATS: dict[str, tuple[str, Callable[[Conversation], bytes]]] = {
 }
 
 
-class ExportView(APIView):
+class ExportView(CountedReading):
+    reads_what = "export"
     permission_classes = [AllowAny]
 
     def perform_content_negotiation(
@@ -62,7 +68,7 @@ class ExportView(APIView):
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponse:
         """The current branch as a file, with its sources."""
-        conversation = owned_conversation(Reader.of(request), conversation_id)
+        conversation = kept_conversation(Reader.of(request), conversation_id)
         name = request.query_params.get("format", "md")
         if name not in FORMATS:
             message = _("« format » doit être « md », « json » ou « pdf ».")
@@ -75,12 +81,10 @@ class ExportView(APIView):
         return response
 
 
-class LinksView(APIView):
+class LinksView(CountedReading):
     permission_classes = [AllowAny]
 
-    @extend_schema(
-        operation_id="conversation_links", responses={200: SharedLinkSerializer(many=True)}
-    )
+    @extend_schema(operation_id="conversation_links", responses={200: SharedLinkListSerializer})
     def get(self, request: Request, conversation_id: uuid.UUID) -> Response:
         """The links of a conversation that still open, the newest first."""
         conversation = owned_conversation(Reader.of(request), conversation_id)

@@ -11,11 +11,19 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat.access.permissions import named, open_deployment, owned_conversations, start_conversation
+from chat.access.permissions import (
+    kept_conversations,
+    named,
+    open_deployment,
+    owned_conversations,
+    start_conversation,
+)
 from chat.access.rate_limits import address_of, limit_opening
 from chat.access.visitors import Reader
 from chat.archive.search import search_conversations
+from chat.doors.http.reading import CountedReading
 from chat.doors.http.serializers import (
+    ConversationListSerializer,
     ConversationSerializer,
     MessageSerializer,
     NewConversationSerializer,
@@ -29,10 +37,15 @@ from chat.thread.branches import show_version
 from chat.thread.reading import read_branch
 
 LIST_LIMIT = 200
+#: What anybody may do with what they said, also where its deployment is closed to them by now.
+_OF_THEIR_OWN = ("list", "retrieve", "destroy", "messages")
 
 
 class ConversationViewSet(
-    mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Conversation]
+    CountedReading,
+    mixins.RetrieveModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet[Conversation],
 ):
     """The caller's own conversations."""
 
@@ -43,9 +56,13 @@ class ConversationViewSet(
     def get_queryset(self) -> Any:
         if getattr(self, "swagger_fake_view", False):
             return Conversation.objects.none()
-        return owned_conversations(Reader.of(self.request)).select_related("deployment")
+        own = kept_conversations if self.action in _OF_THEIR_OWN else owned_conversations
+        return own(Reader.of(self.request)).select_related("deployment")
 
-    @extend_schema(parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")])
+    @extend_schema(
+        parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")],
+        responses=ConversationListSerializer,
+    )
     def list(self, request: Request) -> Response:
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):

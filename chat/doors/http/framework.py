@@ -9,6 +9,8 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 
+from chat.texts import read_json
+
 
 class CarriedSession(SessionAuthentication):
     """A session, with Django's cross-site check for visitors too: REST framework asks it of signed-in people only."""
@@ -19,11 +21,11 @@ class CarriedSession(SessionAuthentication):
         return super().authenticate(request)
 
 
-class BoundedJSONParser(JSONParser):
-    """JSON nested so deeply that it cannot be read is malformed, and no error of the server."""
+class StrictJSONParser(JSONParser):
+    """JSON as every other door reads it, whatever encoding its header names."""
 
-    def parse(self, *arguments: Any, **options: Any) -> Any:
+    def parse(self, stream: Any, *_arguments: Any, **_options: Any) -> Any:
         try:
-            return super().parse(*arguments, **options)
-        except RecursionError as error:
+            return read_json(stream.read())
+        except ValueError as error:
             raise ParseError(_("Un objet JSON est attendu.")) from error

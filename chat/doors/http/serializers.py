@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from chat.models import (
@@ -15,6 +15,7 @@ from chat.models import (
     Feedback,
     FeedbackReason,
     Message,
+    MessageType,
     Role,
     SharedThread,
     Verdict,
@@ -43,6 +44,11 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
 
+@extend_schema_serializer(many=False)
+class ConversationListSerializer(serializers.Serializer[Any]):
+    results = ConversationSerializer(many=True)
+
+
 class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(allow_blank=True, default="")
     temporary = serializers.BooleanField(default=False)
@@ -60,6 +66,9 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
     answerSource = serializers.CharField(source="answer_source")
     model = serializers.CharField()
     agent = serializers.CharField(source="answered_by")
+    score = serializers.FloatField(
+        allow_null=True, help_text="How near the question of the stored answer that was given is."
+    )
     errorCode = serializers.CharField(source="error_code")
 
 
@@ -112,12 +121,17 @@ class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
         return str(self.context["request"].build_absolute_uri(path))
 
 
+@extend_schema_serializer(many=False)
+class SharedLinkListSerializer(serializers.Serializer[Any]):
+    results = SharedLinkSerializer(many=True)
+
+
 class MessageSerializer(serializers.ModelSerializer[Message]):
     """A question or an answer. The context holds `thread`, the `ShownThread` that the messages are of."""
 
     html = serializers.SerializerMethodField()
     turn = TurnSummarySerializer(read_only=True)
-    type = serializers.CharField(read_only=True)
+    type = serializers.ChoiceField(choices=MessageType.choices, read_only=True)
     versions = serializers.SerializerMethodField()
     tools = serializers.SerializerMethodField()
     feedback = serializers.SerializerMethodField()

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.middleware.csrf import get_token
 from django.utils import translation
 from django.views.decorators.http import require_GET, require_POST
 from rest_framework.authentication import CSRFCheck
@@ -78,7 +79,13 @@ class SessionCaller:
 
 
 def _check_forgery(request: HttpRequest) -> None:
-    """Cross-site protection for callers that carry a session."""
+    """Cross-site protection for callers that carry a session.
+
+    The cookie of the token is handed out with the first answer, as the session's is: a program that keeps both can send
+    its message again.
+    """
+    if settings.CSRF_COOKIE_NAME not in request.COOKIES:
+        get_token(request)
     if settings.SESSION_COOKIE_NAME not in request.COOKIES:
         return
     check = CSRFCheck(_protected_view)

@@ -1,13 +1,15 @@
 """What `/v1/chat/completions` accepts: a body becomes a `CompletionRequest`, or an error that names the field.
 
-Three kinds of fields: those that are used; those that change what an answer *is*, which are refused unless they ask for
-what is done anyway; and all others, which tune a model that the deployment's staff have tuned, and are ignored. System
-messages are ignored too: an instruction of the client's would not bind validated answers, which no model writes, and
-would leave its mark on answers that are remembered for others.
+Three kinds of fields: those that are used; those that change what an answer *is*, which are ignored too unless the key is
+strict; and all others, which tune a model that the deployment's staff have tuned, and are ignored. Chat programs send
+their tools, stop words and formats with every question: a desk that refuses them answers nobody. What is no text (images,
+calls and results of the client's own tools) is passed over. System messages are ignored: an instruction of the client's
+would not bind validated answers, which no model writes, and would leave its mark on answers that are remembered for others.
 """
 
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -15,13 +17,19 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from chat.doors.openai.chores import Chore, chore_of
 from chat.doors.openai.client_threads import ClientThread, read_messages
+from chat.doors.openai.pasted import own_question, own_sources
 from chat.exceptions import InvalidMessageError
 from chat.protocol import parse_json_object, valid_question
 
 _SAID = {"user", "assistant"}
-_IGNORED_ROLES = {"system", "developer"}
-#: Fields that change what an answer is, each with the values that ask for nothing unusual.
+#: As chat completions and responses name them.
+_TEXT_PARTS = {"text", "input_text", "output_text"}
+_INSTRUCTING = {"system", "developer"}
+#: What the client's own tools were asked and said.
+_OF_TOOLS = {"tool", "function"}
+#: Fields that change what an answer is, each with the values that ask for nothing unusual: a strict key has others refused.
 _FIXED: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
     "tools": ([],),
@@ -53,7 +61,11 @@ class RefusedFieldError(InvalidMessageError):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for."""
+    """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for.
+
+    `chore`: the client asks for its own housekeeping, and no question is meant. `follows`: the turn of the answer before,
+    which the desk keeps. `own_sources`: how many the client numbers itself, before those of the desk.
+    """
 
     model: str
     question: str
@@ -61,98 +73,159 @@ class CompletionRequest:
     is_streamed: bool
     includes_usage: bool
     fingerprint: str
+    chore: Chore | None = None
+    follows: uuid.UUID | None = None
+    own_sources: int = 0
 
 
-def parse_request(body: bytes) -> CompletionRequest:
+def parse_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
     """Raises `RefusedFieldError`, or `InvalidMessageError` where the body is no JSON object at all."""
+    return read_request(parse_json_object(body), is_strict=is_strict)
+
+
+def parse_text_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
+    """A request of the older completions: the prompt is the question. Raises what `parse_request` raises."""
     data = parse_json_object(body)
+    prompt = data.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1:
+        [prompt] = prompt
+    if not isinstance(prompt, str):
+        refuse("prompt", _("« prompt » est un texte."))
+    messages = [{"role": "user", "content": prompt}]
+    return read_request({**data, "messages": messages}, is_strict=is_strict)
+
+
+def read_request(
+    data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID | None = None
+) -> CompletionRequest:
+    model = required_model(data)
+    if is_strict:
+        _refuse_unusual(data)
+    is_streamed = flag(data, "stream")
+    options = data.get("stream_options")
+    if options is not None and not (is_streamed and isinstance(options, dict)):
+        refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
+    messages = _Messages.read(data.get("messages"), is_strict=is_strict)
+    chore = chore_of(messages.said[-1][1], messages.instructions)
+    said = [model, data.get("messages"), *([follows.hex] if follows else [])]
+    return CompletionRequest(
+        model=model,
+        question="" if chore else messages.question(),
+        before=ClientThread() if chore else messages.before(),
+        is_streamed=is_streamed,
+        includes_usage=flag(options or {}, "include_usage", within="stream_options."),
+        fingerprint=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32],
+        chore=chore,
+        follows=follows,
+        own_sources=own_sources(messages.said[-1][1]),
+    )
+
+
+def required_model(data: Mapping[str, Any]) -> str:
     model = data.get("model")
     if not isinstance(model, str) or not model:
-        _refuse("model", _("« model » est demandé : l’identifiant d’un déploiement."))
+        refuse("model", _("« model » est demandé : l’identifiant d’un déploiement."))
+    return model
+
+
+def flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        refuse(within + name, _("« %(name)s » est vrai ou faux.") % {"name": within + name})
+    return bool(value)
+
+
+def _refuse_unusual(data: Mapping[str, Any]) -> None:
     for name, usual in _FIXED.items():
         if data.get(name) is not None and data[name] not in usual:
-            _refuse(
+            refuse(
                 name,
                 _("« %(name)s » n’est pas pris en charge avec cette valeur.") % {"name": name},
                 wire_code="unsupported_value",
             )
-    is_streamed = _flag(data, "stream")
-    options = data.get("stream_options")
-    if options is not None and not (is_streamed and isinstance(options, dict)):
-        _refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
-    before, question = _thread(data.get("messages"))
-    return CompletionRequest(
-        model=model,
-        question=question,
-        before=before,
-        is_streamed=is_streamed,
-        includes_usage=_flag(options or {}, "include_usage", within="stream_options."),
-        fingerprint=hashlib.sha256(
-            json.dumps([model, data.get("messages")], sort_keys=True).encode()
-        ).hexdigest()[:32],
-    )
 
 
-def _flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
-    value = data.get(name)
-    if value is not None and not isinstance(value, bool):
-        _refuse(within + name, _("« %(name)s » est vrai ou faux.") % {"name": within + name})
-    return bool(value)
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """What user and assistant said, to the last question; `place` names it in a refusal."""
 
+    said: list[tuple[str, str]]
+    instructions: str
+    place: str
 
-def _thread(messages: Any) -> tuple[ClientThread, str]:
-    """What was said before, and the question."""
-    if not isinstance(messages, list) or not messages:
-        _refuse("messages", _("« messages » est une liste qui n’est pas vide."))
-    said = [
-        (message["role"], text)
-        for number, message in enumerate(messages)
-        if (text := _text(message, f"messages[{number}]")) is not None
-    ]
-    try:
-        before, last = read_messages(said)
-    except ValueError:
-        _refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
-    try:
-        question = valid_question(last)
-    except InvalidMessageError as error:
-        is_long = len(last) > settings.MAX_MESSAGE_CHARACTERS
-        _refuse(
-            f"messages[{len(messages) - 1}].content",
-            str(error.public_message),
-            wire_code="string_above_max_length" if is_long else None,
+    @classmethod
+    def read(cls, messages: Any, *, is_strict: bool) -> "_Messages":
+        if not isinstance(messages, list) or not messages:
+            refuse("messages", _("« messages » est une liste qui n’est pas vide."))
+        said: list[tuple[str, str]] = []
+        instructions: list[str] = []
+        end, place = 0, ""
+        for number, message in enumerate(messages):
+            where = f"messages[{number}]"
+            role, text = _read_message(message, where, is_strict=is_strict)
+            if role in _INSTRUCTING:
+                instructions.append(text)
+            elif role == "user" or text.strip():
+                said.append((role, text))
+                if role == "user":
+                    end, place = len(said), f"{where}.content"
+        if not end or (is_strict and end < len(said)):
+            refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
+        return cls(said[:end], "\n".join(instructions), place)
+
+    def question(self) -> str:
+        last = own_question(self.said[-1][1])
+        try:
+            return valid_question(last)
+        except InvalidMessageError as error:
+            is_long = len(last) > settings.MAX_MESSAGE_CHARACTERS
+            refuse(
+                self.place,
+                str(error.public_message),
+                wire_code="string_above_max_length" if is_long else None,
+            )
+
+    def before(self) -> ClientThread:
+        thread, _last = read_messages(
+            [(role, own_question(text) if role == "user" else text) for role, text in self.said]
         )
-    return before, question
+        return thread
 
 
-def _text(message: Any, where: str) -> str | None:
-    """What a user or the assistant said; `None` for a message that is ignored."""
+def _read_message(message: Any, where: str, *, is_strict: bool) -> tuple[str, str]:
+    """Its role and its text, which is empty for a message of the client's tools."""
     role = message.get("role") if isinstance(message, dict) else None
-    if isinstance(role, str) and role in _IGNORED_ROLES:
-        return None
-    if not isinstance(role, str) or role not in _SAID:
-        _refuse(
+    known = _SAID | _INSTRUCTING | (set() if is_strict else _OF_TOOLS)
+    if not isinstance(role, str) or role not in known:
+        refuse(
             f"{where}.role",
             _("« role » doit être « system », « developer », « user » ou « assistant »."),
         )
-    content = message.get("content")
-    if content is None and role == "assistant":
-        return None
+    if role in _OF_TOOLS:
+        return "assistant", ""
+    if role in _INSTRUCTING:
+        return role, text_of(message.get("content"), where, is_strict=False)
+    return role, text_of(message.get("content"), where, is_strict=is_strict and role == "user")
+
+
+def text_of(content: Any, where: str, *, is_strict: bool) -> str:
+    """The text of a message's content; parts that are no text are passed over, and refused where `is_strict`."""
     if isinstance(content, str):
         return content.replace("\0", "")
-    if isinstance(content, list) and content:
-        return "\n".join(
-            _part(part, f"{where}.content[{number}]") for number, part in enumerate(content)
-        )
-    _refuse(f"{where}.content", _("« content » est un texte, ou une liste de textes."))
+    if content is None and not is_strict:
+        return ""
+    if not isinstance(content, list) or not (content or not is_strict):
+        refuse(f"{where}.content", _("« content » est un texte, ou une liste de textes."))
+    texts = []
+    for number, part in enumerate(content):
+        is_text = isinstance(part, dict) and part.get("type") in _TEXT_PARTS
+        if is_text and isinstance(part.get("text"), str):
+            texts.append(str(part["text"]).replace("\0", ""))
+        elif is_strict:
+            message = _("Seules les parties de type « text » sont acceptées.")
+            refuse(f"{where}.content[{number}]", message)
+    return "\n".join(texts)
 
 
-def _part(part: Any, where: str) -> str:
-    is_text = isinstance(part, dict) and part.get("type") == "text"
-    if not is_text or not isinstance(part.get("text"), str):
-        _refuse(where, _("Seules les parties de type « text » sont acceptées."))
-    return str(part["text"]).replace("\0", "")
-
-
-def _refuse(param: str, message: str, *, wire_code: str | None = None) -> NoReturn:
+def refuse(param: str, message: str, *, wire_code: str | None = None) -> NoReturn:
     raise RefusedFieldError(param, message, wire_code=wire_code)

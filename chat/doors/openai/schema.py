@@ -11,12 +11,13 @@ _ERROR = {
     "properties": {"message": _TEXT, "type": _TEXT, "param": _TEXT_OR_NULL, "code": _TEXT_OR_NULL},
 }
 _REFUSAL = {"type": "object", "required": ["error"], "properties": {"error": _ERROR}}
+_MODEL = {"type": "string", "description": "The slug of a deployment of the key."}
 _REQUEST = {
     "type": "object",
     "required": ["model", "messages"],
     "additionalProperties": True,
     "properties": {
-        "model": {"type": "string", "description": "The slug of a deployment of the key."},
+        "model": _MODEL,
         "messages": {"type": "array", "minItems": 1, "items": _OBJECT},
         "stream": {"type": "boolean", "default": False},
         "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
@@ -46,12 +47,30 @@ def add_v1(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
         "/v1/models": {"get": _operation("v1_models", (401,))},
         "/v1/models/{slug}": {"get": _operation("v1_model", (401, 404), _SLUG)},
         "/v1/chat/completions": {"post": completion},
+        "/v1/completions": {"post": _asked("v1_completions", refusals, "prompt")},
+        "/v1/responses": {"post": _asked("v1_responses", refusals, "input")},
+        "/v1/embeddings": {
+            "post": _asked("v1_embeddings", (400, 401, 404, 413, 429, 503), "input")
+        },
     }
     return result
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
+
+
+def _asked(name: str, refusals: tuple[int, ...], field: str) -> dict[str, Any]:
+    """An operation with a model and one more field that is demanded."""
+    schema = {
+        "type": "object",
+        "required": ["model", field],
+        "additionalProperties": True,
+        "properties": {"model": _MODEL, field: {}},
+    }
+    operation = _operation(name, refusals)
+    operation["requestBody"] = {"required": True, "content": _json(schema)}
+    return operation
 
 
 def _operation(name: str, refusals: tuple[int, ...], *parameters: dict[str, Any]) -> dict[str, Any]:

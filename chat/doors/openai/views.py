@@ -1,8 +1,10 @@
 """The edge of `/v1`: keys in, completions out. Sessions and cookies count for nothing here, so no cross-site check is needed."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from functools import wraps
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
+from functools import partial, wraps
 from typing import Any
 
 from django.conf import settings
@@ -10,13 +12,19 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt
 
-from agents.database import in_database
+from agents.database import in_database, in_thread
 from agents.exceptions import ApplicationError
 from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.doors.errors import AsyncView, answering_errors
-from chat.doors.openai.requests import parse_request
+from chat.doors.openai.annotations import url_citations
+from chat.doors.openai.chores import Chore
+from chat.doors.openai.embeddings import embedded, embeddings_json, parse_embedding_request
+from chat.doors.openai.renumbering import renumbered
+from chat.doors.openai.requests import CompletionRequest, parse_request, parse_text_request
+from chat.doors.openai.responses import ResponseWriter, parse_response_request, thread_to
 from chat.doors.openai.turns import (
     InterruptedTurnError,
     OpenedRequest,
@@ -24,30 +32,33 @@ from chat.doors.openai.turns import (
     follow_turn,
     open_request,
 )
-from chat.doors.openai.wire import (
-    CompletionWriter,
-    WireError,
-    error_event,
-    model_json,
-    source_lines,
-)
+from chat.doors.openai.wire import Ending, WireError, model_json, source_lines
+from chat.doors.openai.writers import CompletionWriter, TextWriter, Writer
 from chat.doors.questions import HeldRights, bounded_body, event_stream, start_turn
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
 from chat.runs.runner import runner
 
+Citing = Callable[[str, Sequence[Any]], list[dict[str, Any]]]
+
 _answering_errors = answering_errors(present=lambda error: WireError.of(error).response())
 
 
-def _edge(method: str) -> Callable[[AsyncView], AsyncView]:
-    """One method, and every error of ours as OpenAI's error object."""
+def _edge(method: str | None = None) -> Callable[[AsyncView], AsyncView]:
+    """One method (or any), and every error of ours as OpenAI's error object, in English where the client names no language."""
 
     def decorated(view: AsyncView) -> AsyncView:
-        @_answering_errors
+        @csrf_exempt
         @wraps(view)
         async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if request.method != method:
+            has_language = "Accept-Language" in request.headers
+            with nullcontext() if has_language else translation.override("en"):
+                return await answering(request, *args, **kwargs)
+
+        @_answering_errors
+        async def answering(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if method is not None and request.method != method:
                 return _wrong_method(method)
             return await view(request, *args, **kwargs)
 
@@ -61,6 +72,16 @@ def _wrong_method(method: str) -> JsonResponse:
     response = WireError(405, message, "invalid_request_error", "method_not_allowed").response()
     response["Allow"] = method
     return response
+
+
+@_edge()
+async def unknown(request: HttpRequest) -> HttpResponseBase:
+    """Whatever else is asked for below `/v1`."""
+    message = _("Adresse inconnue : %(method)s %(path)s.") % {
+        "method": request.method,
+        "path": request.path,
+    }
+    return WireError(404, message, "invalid_request_error", "unknown_url").response()
 
 
 async def _key(request: HttpRequest) -> ApiKey:
@@ -90,22 +111,74 @@ async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
 @_edge("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
+    return await _answer(request, parse_request, CompletionWriter)
+
+
+@_edge("POST")
+async def completions(request: HttpRequest) -> HttpResponseBase:
+    """One question without a thread, as older programs ask."""
+    return await _answer(request, parse_text_request, TextWriter)
+
+
+@_edge("POST")
+async def responses(request: HttpRequest) -> HttpResponseBase:
+    """As chat completions, or with the thread that the desk kept."""
+    return await _answer(request, parse_response_request, ResponseWriter)
+
+
+@_edge("POST")
+async def embeddings(request: HttpRequest) -> HttpResponseBase:
+    key = await in_database(_admitted, request.headers.get("Authorization", ""))
+    asked = parse_embedding_request(_body(request))
+    await in_database(keyed_deployment, key, asked.model)
+    return JsonResponse(embeddings_json(asked, await in_thread(embedded, asked.texts)))
+
+
+def _body(request: HttpRequest) -> bytes:
+    limit = settings.API_MAX_BODY_BYTES
+    return bounded_body(request, limit, MessageTooLargeError.beyond(limit))
+
+
+async def _answer(
+    request: HttpRequest,
+    parse: Callable[..., CompletionRequest],
+    written: Callable[[uuid.UUID, str, bool], Writer],
+) -> HttpResponseBase:
     authorization = request.headers.get("Authorization", "")
     key = await in_database(_admitted, authorization)
-    limit = settings.API_MAX_BODY_BYTES
-    asked = parse_request(bounded_body(request, limit, MessageTooLargeError.beyond(limit)))
+    asked = parse(_body(request), is_strict=key.is_strict)
+    if asked.chore is not None:
+        await in_database(keyed_deployment, key, asked.model)
+        return _done_chore(asked.chore, asked, written(uuid.uuid4(), asked.model, False))
+    if asked.follows is not None:
+        before = await in_database(thread_to, key, asked.model, asked.follows)
+        asked = replace(asked, before=before)
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
-    language = translation.get_language() or settings.LANGUAGE_CODE
+    language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
     question = AskFrame(asked.question, opened.client_message_id)
     turn_id = await start_turn(opened.conversation, question, language=language)
-    writer = CompletionWriter(turn_id, asked.model, includes_usage=asked.includes_usage)
+    writer = written(turn_id, asked.model, asked.includes_usage)
+    cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
     events = _stopping(follow_turn(turn_id, language=language), opened, rights)
-    answer = _streamed if asked.is_streamed else _whole
-    response = await answer(events, writer, opened)
+    if asked.own_sources:
+        events = renumbered(events, asked.own_sources)
+    response = await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
     response["X-Request-Id"] = str(turn_id)
     return response
+
+
+def _done_chore(chore: Chore, asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
+    """A program's own housekeeping: no conversation, no turn."""
+    ending = Ending([], "", prompt_tokens=0, completion_tokens=0)
+    if not asked.is_streamed:
+        return JsonResponse(writer.whole(chore.answer, ending))
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield writer.opening() + writer.text(chore.answer) + writer.closing(ending)
+
+    return event_stream(chunks())
 
 
 async def _stopping(
@@ -130,7 +203,10 @@ async def _stopping(
 
 
 async def _whole(
-    events: AsyncGenerator[Event, None], writer: CompletionWriter, opened: OpenedRequest
+    events: AsyncGenerator[Event, None],
+    writer: Writer,
+    opened: OpenedRequest,
+    cite: Citing,
 ) -> HttpResponseBase:
     sources: list[Any] = []
     async with aclosing(events) as following:
@@ -146,33 +222,41 @@ async def _whole(
                 if opened.writes_source_lines:
                     text += source_lines(text, sources)
                 ending = await ending_of(writer.turn_id, event, sources)
+                ending = replace(ending, annotations=cite(event.content, sources))
                 return JsonResponse(writer.whole(text, ending))
     raise InterruptedTurnError
 
 
 async def _streamed(
-    events: AsyncGenerator[Event, None], writer: CompletionWriter, opened: OpenedRequest
+    events: AsyncGenerator[Event, None],
+    writer: Writer,
+    opened: OpenedRequest,
+    cite: Citing,
 ) -> HttpResponseBase:
     """Headers wait for the first text, so that what fails before it has a status of its own."""
-    chunks = _chunks(events, writer, opened)
+    chunks = _chunks(events, writer, opened, cite)
+    opening = writer.opening()
     first = await anext(chunks, b"")
     if isinstance(first, WireError):
         await chunks.aclose()
         return first.response()
-    return event_stream(_sent(writer.opening() + first, chunks))
+    return event_stream(_sent(opening + first, chunks, writer))
 
 
 async def _sent(
-    first: bytes, chunks: AsyncGenerator[bytes | WireError, None]
+    first: bytes, chunks: AsyncGenerator[bytes | WireError, None], writer: Writer
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         yield first
         async for chunk in chunks:
-            yield error_event(chunk) if isinstance(chunk, WireError) else chunk
+            yield writer.failure(chunk) if isinstance(chunk, WireError) else chunk
 
 
 async def _chunks(
-    events: AsyncGenerator[Event, None], writer: CompletionWriter, opened: OpenedRequest
+    events: AsyncGenerator[Event, None],
+    writer: Writer,
+    opened: OpenedRequest,
+    cite: Citing,
 ) -> AsyncGenerator[bytes | WireError, None]:
     """What a client reads of these events; an error where the turn failed."""
     sources: list[Any] = []
@@ -188,9 +272,11 @@ async def _chunks(
                 yield WireError.told(event)
             elif isinstance(event, Done):
                 if event.status != "done":
-                    yield error_event(WireError.of(InterruptedTurnError()))
+                    yield WireError.of(InterruptedTurnError())
                     return
-                lines = source_lines("".join(said), sources) if opened.writes_source_lines else ""
+                text = "".join(said)
+                lines = source_lines(text, sources) if opened.writes_source_lines else ""
                 if lines:
                     yield writer.text(lines)
-                yield writer.closing(await ending_of(writer.turn_id, event, sources))
+                ending = await ending_of(writer.turn_id, event, sources)
+                yield writer.closing(replace(ending, annotations=cite(text, sources)))

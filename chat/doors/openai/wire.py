@@ -1,14 +1,13 @@
-"""What `/v1` answers: completions, chunks, models and errors, with the names and shapes of OpenAI's API.
+"""What all of `/v1` answers alike: how an answer ended, models and errors, with the names and shapes of OpenAI's API.
 
-Beyond OpenAI's fields, the message (or, streamed, the last chunk's delta) has `sources`, the passages that `[n]` in
-the text refers to, with the keys of `chat.protocol.Source`, and `answer_source`, the exit by which it was answered.
+Sources are `annotations` as OpenAI's. Beyond its fields, the message (or, streamed, the last chunk's delta) has `sources`,
+the passages that `[n]` in the text refers to, with the keys of `chat.protocol.Source`, and `answer_source`, the exit by
+which it was answered.
 """
 
 import json
-import time
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import JsonResponse
@@ -20,7 +19,6 @@ from chat.doors.openai.requests import RefusedFieldError
 from chat.protocol import Failure
 from chat.rendering import plain_markdown
 
-DONE = b"data: [DONE]\n\n"
 #: OpenAI's word for what a caller did wrong, by code. All other trouble is the server's.
 _KINDS: Mapping[str, str] = {
     "invalid_api_key": "invalid_request_error",
@@ -98,6 +96,7 @@ class Ending:
     answer_source: str
     prompt_tokens: int
     completion_tokens: int
+    annotations: Sequence[Mapping[str, Any]] = ()
 
     def usage(self) -> dict[str, int]:
         """Of the deployment's language model; zero where it was not asked."""
@@ -108,58 +107,18 @@ class Ending:
         }
 
     def extension(self) -> dict[str, Any]:
-        return {"sources": list(self.sources), "answer_source": self.answer_source}
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionWriter:
-    """Writes one completion, whole or in chunks; they share an id, which names the turn."""
-
-    turn_id: uuid.UUID
-    model: str
-    includes_usage: bool = False
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    def _head(self, kind: str) -> dict[str, Any]:
         return {
-            "id": f"chatcmpl-{self.turn_id.hex}",
-            "object": kind,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": None,
+            "annotations": list(self.annotations),
+            "sources": list(self.sources),
+            "answer_source": self.answer_source,
         }
-
-    def whole(self, text: str, ending: Ending) -> dict[str, Any]:
-        message = {"role": "assistant", "content": text, "refusal": None, **ending.extension()}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-        return {**self._head("chat.completion"), "choices": [choice], "usage": ending.usage()}
-
-    def opening(self) -> bytes:
-        return self._chunk({"role": "assistant", "content": "", "refusal": None})
-
-    def text(self, text: str) -> bytes:
-        return self._chunk({"content": text})
-
-    def closing(self, ending: Ending) -> bytes:
-        """The last chunk, the usage where it was asked for, and the end of the stream."""
-        last = self._chunk(ending.extension(), finish_reason="stop")
-        if not self.includes_usage:
-            return last + DONE
-        counted = {**self._head("chat.completion.chunk"), "choices": [], "usage": ending.usage()}
-        return last + _event(counted) + DONE
-
-    def _chunk(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
-        return _event({**chunk, "usage": None} if self.includes_usage else chunk)
 
 
 def error_event(error: WireError) -> bytes:
-    """An error inside a stream: clients raise it, and no `[DONE]` follows to make the text look whole."""
-    return _event(error.as_json())
+    return event(error.as_json())
 
 
-def _event(data: Mapping[str, Any]) -> bytes:
+def event(data: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 

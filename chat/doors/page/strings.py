@@ -102,6 +102,12 @@ def page_strings() -> dict[str, str]:
         "charactersLeft": _("Encore {n} caractères"),
         "charactersOver": _("{n} caractères de trop"),
         "reconnecting": _("Connexion perdue. Nouvel essai en cours ; rien n’est perdu."),
+        "storageWaiting": _(
+            "Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même."
+        ),
+        "storageReading": _(
+            "Le service est occupé ou momentanément indisponible. La conversation s’affichera d’elle-même."
+        ),
         "reconnectNow": _("Réessayer maintenant"),
         "requestFailed": _("La demande a échoué. Réessayez."),
         "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),

@@ -1,11 +1,11 @@
 """The chat page: one template for the home page, a deployment and a conversation.
 
-A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on. The page
+A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on; the owner
+of a conversation whose deployment has closed to them reads it on a page of its own. Each
 runs under a policy without inline script or style: keep it so.
 """
 
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -13,27 +13,27 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.html import linebreaks
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.access.permissions import open_deployments, owned_conversation
+from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments
 from chat.access.visitors import Reader, visitor_of
+from chat.archive.cited_passages import CitedPassage, cited_passage
+from chat.archive.export.documents import exported_exchanges
 from chat.archive.sharing import shared_thread
-from chat.citations import escape_citations
 from chat.doors.page.framing import content_policy, suggestions
+from chat.doors.page.rendered import rendered_exchanges, rendered_source, rendered_texts, text_of
 from chat.doors.page.strings import page_strings
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
-from chat.models import FeedbackReason, SharedThread
-from chat.rendering import render_answer
+from chat.models import Conversation, FeedbackReason, SharedThread
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
-#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
-MAX_RENDERED_CHARACTERS = 200_000
+#: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
+LIST_LIMIT = 50
 
 
 @never_cache
@@ -41,16 +41,22 @@ MAX_RENDERED_CHARACTERS = 200_000
 def chat_page(
     request: HttpRequest, slug: str | None = None, conversation_id: uuid.UUID | None = None
 ) -> HttpResponse:
-    visitor_of(request.session)
     deployments = list(open_deployments(request.user))
     deployment = next((d for d in deployments if slug is None or d.slug == slug), None)
-    is_mine = conversation_id is None or _is_mine(request, deployment, conversation_id)
+    if deployment is not None:
+        # Before the page's own requests, which come several at once and would each draw another.
+        visitor_of(request.session)
+    mine = _kept(request, slug, conversation_id) if conversation_id else None
+    if mine is not None and deployment is None:
+        return _kept_page(request, mine)
+    is_mine = conversation_id is None or mine is not None
     context = {
         "deployment": deployment,
         "deployments": deployments,
         "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
         "has_model": language_model() is not None,
         "is_missing": bool(slug) and deployment is None,
+        "kept": [] if deployment else _kept_elsewhere(request, slug),
         "login_url": reverse(settings.LOGIN_URL),
         "max_characters": settings.MAX_MESSAGE_CHARACTERS,
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
@@ -64,81 +70,90 @@ def chat_page(
 @never_cache
 @require_safe
 def shared_page(request: HttpRequest, token: str) -> HttpResponse:
-    """A shared conversation, to be read only: no search engine keeps it, and its address is told to no other site."""
+    """A shared conversation."""
     try:
         shared: SharedThread | None = shared_thread(request.user, token)
     except LinkNotFoundError:
         shared = None
     context = {
         "shared": shared,
-        "exchanges": _rendered(shared) if shared else [],
+        "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
         "login_url": reverse(settings.LOGIN_URL),
     }
-    response = render(request, "chat/shared.html", context, status=200 if shared else 404)
+    return _not_kept(
+        request, render(request, "chat/shared.html", context, status=200 if shared else 404)
+    )
+
+
+@never_cache
+@require_safe
+def passage_page(request: HttpRequest, token: str) -> HttpResponse:
+    """A cited passage, where a program that shows an answer of `/v1` leads its reader."""
+    try:
+        passage: CitedPassage | None = cited_passage(request.user, token)
+    except LinkNotFoundError:
+        passage = None
+    text = text_of(passage.source) if passage else ""
+    context = {
+        "passage": passage,
+        "source": rendered_source(passage.source, rendered_texts([text])) if passage else None,
+        "login_url": reverse(settings.LOGIN_URL),
+    }
+    return _not_kept(
+        request, render(request, "chat/passage.html", context, status=200 if passage else 404)
+    )
+
+
+def _not_kept(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """To be read only: no search engine keeps it, and its address is told to no other site."""
     response["Content-Security-Policy"] = _policy(request.get_host())
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     response["Referrer-Policy"] = "no-referrer"
     return response
 
 
-def _rendered(shared: SharedThread) -> list[dict[str, Any]]:
-    """The copied exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
-    passages = _rendered_passages(shared)
-    return [
-        {
-            **exchange,
-            "place": place,
-            "html": render_answer(
-                exchange["answer"],
-                turn_id=str(place),
-                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
-            ),
-            "sources": [_rendered_source(source, passages) for source in exchange["sources"]],
-        }
-        for place, exchange in enumerate(shared.exchanges, start=1)
-    ]
-
-
-def _rendered_passages(shared: SharedThread) -> dict[str, str]:
-    """The HTML of each text that is a source; of those past `MAX_RENDERED_CHARACTERS`, their lines as they stand."""
-    html: dict[str, str] = {}
-    left = MAX_RENDERED_CHARACTERS
-    for exchange in shared.exchanges:
-        for text in map(_text_of, exchange["sources"]):
-            if text in html:
-                continue
-            left -= len(text)
-            html[text] = (
-                render_answer(escape_citations(text), turn_id="", source_numbers=())
-                if left >= 0
-                else linebreaks(text, autoescape=True)
-            )
-    return html
-
-
-def _rendered_source(source: dict[str, Any], passages: Mapping[str, str]) -> dict[str, Any]:
-    """A source as the chat page shows it. `repeats`: its question is already the end of its title."""
-    title, question = str(source.get("title") or ""), str(source.get("question") or "")
-    return {
-        **source,
-        "title": title.replace(" > ", " › "),
-        "repeats": title.split(" > ")[-1] == question,
-        "html": passages[_text_of(source)],
-    }
-
-
-def _text_of(source: dict[str, Any]) -> str:
-    return str(source.get("text") or "")
-
-
-def _is_mine(
-    request: HttpRequest, deployment: Deployment | None, conversation_id: uuid.UUID
-) -> bool:
+def _kept(
+    request: HttpRequest, slug: str | None, conversation_id: uuid.UUID
+) -> Conversation | None:
+    """The reader's own conversation of that id in the deployment of that slug, open to them or not."""
+    if _is_new(request):
+        return None
     try:
-        conversation = owned_conversation(Reader.of(request), conversation_id)
+        conversation = kept_conversation(Reader.of(request), conversation_id)
     except ConversationNotFoundError:
-        return False
-    return deployment is not None and conversation.deployment_id == deployment.pk
+        return None
+    return conversation if conversation.deployment.slug == slug else None
+
+
+def _is_new(request: HttpRequest) -> bool:
+    """Nobody that said anything here yet: to look for what they said would draw a visitor, and write a session for it."""
+    return not request.user.is_authenticated and "visitor" not in request.session
+
+
+def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    """What somebody said in a deployment that is closed to them: to be read, taken and deleted."""
+    exchanges = [
+        {"question": each.question, "answer": each.answer, "sources": each.sources}
+        for each in exported_exchanges(conversation)
+    ]
+    context = {
+        "conversation": conversation,
+        "exchanges": rendered_exchanges(exchanges),
+        "config": {
+            **_shared_config(request),
+            "conversation": str(conversation.pk),
+            "urls": {"conversations": reverse("conversation-list"), "home": reverse("chat-home")},
+        },
+    }
+    return _not_kept(request, render(request, "chat/kept.html", context))
+
+
+def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation]:
+    """What the reader said in a deployment that they cannot open, the latest first."""
+    if not slug or _is_new(request):
+        return []
+    kept = kept_conversations(Reader.of(request)).filter(deployment__slug=named(slug))
+    return list(kept.order_by("-updated_at")[:LIST_LIMIT])
 
 
 def _policy(host: str) -> str:
@@ -165,9 +180,7 @@ def _config(
         "deploymentName": deployment.name if deployment else "",
         "conversation": str(conversation_id) if conversation_id else None,
         "conversationMissing": not is_mine,
-        "language": get_language(),
-        "csrfToken": get_token(request),
-        "csrfCookie": settings.CSRF_COOKIE_NAME,
+        **_shared_config(request),
         "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
         "maxComment": settings.FEEDBACK_MAX_CHARACTERS,
         "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
@@ -179,5 +192,13 @@ def _config(
             "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else "/",
             "turnAdmin": f"{admin}chat/turn/{{id}}/change/" if admin else "",
         },
+    }
+
+
+def _shared_config(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "language": get_language(),
+        "csrfToken": get_token(request),
+        "csrfCookie": settings.CSRF_COOKIE_NAME,
         "strings": page_strings(),
     }

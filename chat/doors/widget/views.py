@@ -201,6 +201,9 @@ def _strings() -> dict[str, str]:
         "failed": _("La réponse n’a pas pu être donnée. Réessayez."),
         "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),
         "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
+        "waiting": _(
+            "Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même."
+        ),
         "send": _("Envoyer"),
         "stop": _("Arrêter"),
     }

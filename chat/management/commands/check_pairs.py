@@ -8,13 +8,16 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from agents.effective import agent_setting
-from agents.models import Agent
+from agents.models import Agent, IndexingMethod
 from chat.staff.quality.pairs import check_pairs, read_pairs, summarise
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder
+from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 from knowledge.search import serving_threshold
+from knowledge.vectors.base import collection_alias
+from knowledge.vocabularies import vocabulary_of
 
 
 class Command(BaseCommand):
@@ -22,7 +25,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE.jsonl", type=Path)
-        parser.add_argument("--agent", help="with this agent's threshold; default: the site's")
+        parser.add_argument(
+            "--agent", help="with this agent's threshold and words; default: the site's threshold"
+        )
         parser.add_argument(
             "--verifier", action="store_true", help="with the language model behind the second key"
         )
@@ -39,7 +44,13 @@ class Command(BaseCommand):
             if threshold is None:
                 threshold = serving_threshold(agent, model=model.recipe.model)
             verifier = _verifier(agent) if options["verifier"] else None
-            found = check_pairs(pairs, embedder=model, threshold=threshold, verifier=verifier)
+            found = check_pairs(
+                pairs,
+                embedder=model,
+                threshold=threshold,
+                verifier=verifier,
+                vocabulary=_words_of(agent) if agent else NO_WORDS,
+            )
             checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
         summary = summarise(checked)
         if options["json"]:
@@ -64,6 +75,10 @@ class Command(BaseCommand):
                 f"{name or '-'}: {figures['hits']}/{figures['same_answer']} served, "
                 f"{figures['false_hits']}/{figures['different_answer']} wrongly"
             )
+
+
+def _words_of(agent: Agent) -> Vocabulary:
+    return vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
 
 
 def _verifier(agent: Agent | None) -> ModelVerifier:

@@ -16,9 +16,6 @@ from django.utils.translation import gettext_noop
 
 from agents.models import Agent, Deployment
 from chat.management.commands.serve import add_serving_arguments
-from faqs.indexing import sync_learned
-from faqs.learning import save_learned
-from faqs.models import LearnedKind, LearnedResponse
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.management.terminal import errors_to_terminal, progress_bar
 from knowledge.models import Category
@@ -27,9 +24,8 @@ SLUG = "demo"
 ADMIN = "admin"
 GUIDE = settings.BASE_DIR / "docs" / "guide"
 #: Stored in French and shown in the language of its reader (`agents.effective`).
-GUARD_RAIL = gettext_noop(
-    "Je ne trouve rien à ce sujet dans le guide de Répondant. Posez-moi une question sur le produit : "
-    "ce qu’il fait, son administration, son exploitation."
+PRESENTATION = gettext_noop(
+    "Je réponds aux questions sur Répondant : ce qu’il fait, son administration, son exploitation."
 )
 WELCOME = """Posez une question sur Répondant, en français ou en anglais.
 Ask about Répondant, in French or in English."""
@@ -37,23 +33,6 @@ SUGGESTIONS = """Qu’est-ce que Répondant ?
 Comment ajouter des documents ?
 How do I connect a language model?
 How can I add the widget to my web site?"""
-
-#: What people type first. Each reply, and the words that it answers.
-COURTESIES = {
-    "Bonjour ! Posez-moi une question sur Répondant : ce qu’il fait, son administration, son exploitation.": (
-        "Bonjour",
-        "Bonsoir",
-        "Salut",
-        "Coucou",
-    ),
-    "Hello! Ask me a question about Répondant: what it does, its admin, how to run it.": (
-        "Hello",
-        "Hi",
-        "Good morning",
-    ),
-    "Avec plaisir.": ("Merci", "Merci beaucoup"),
-    "You are welcome.": ("Thank you", "Thanks", "Thank you very much"),
-}
 
 
 class Command(BaseCommand):
@@ -68,7 +47,6 @@ class Command(BaseCommand):
         with errors_to_terminal():
             agent = make_agent()
             index_guide(agent)
-            add_courtesies(agent)
         self.stdout.write(credentials())
         serve_anew(options)
 
@@ -92,7 +70,7 @@ def make_agent() -> Agent:
         defaults={
             "name": "Guide de Répondant",
             "description": "Répond aux questions sur Répondant lui-même, d’après son guide.",
-            "guard_rail_message": GUARD_RAIL,
+            "presentation": PRESENTATION,
         },
     )
     Deployment.objects.get_or_create(
@@ -122,20 +100,6 @@ def index_guide(agent: Agent) -> None:
             documents.append(stored.document)
     with progress_bar("point") as on_progress:
         index_documents(agent=agent, documents=documents, on_progress=on_progress)
-
-
-def add_courtesies(agent: Agent) -> None:
-    """Replies to greetings and thanks, once: staff may change or delete them."""
-    if LearnedResponse.objects.filter(agent=agent).exists():
-        return
-    keys = []
-    for answer, (question, *phrasings) in COURTESIES.items():
-        row = LearnedResponse(
-            agent=agent, question=question, answer=answer, kind=LearnedKind.COURTESY
-        )
-        save_learned(row, phrasings=phrasings, in_worker=False)
-        keys.append(row.pk)
-    sync_learned(keys)
 
 
 def credentials() -> str:

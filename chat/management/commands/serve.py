@@ -5,12 +5,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from agents.llm.base import language_model
+from chat.server.migrations import pools_problem, require_migrations
 from chat.server.serving import require_port, serve, serve_on
 from knowledge.embeddings.base import embedder
+from knowledge.language.typed import vocabulary
+from knowledge.storage import storage_problem
 
 WITHOUT_REDIS = (
     "Several web processes without REDIS_URL: whoever comes back to another process sees a running answer once it is "
@@ -30,6 +31,9 @@ class Command(BaseCommand):
         if options["listen_fd"] is not None:
             warm_up()
             return serve_on(options["listen_fd"])
+        if problem := storage_problem(may_mark=True):
+            # It can answer all the same.
+            self.stderr.write(problem)
         host, port, processes = options["host"], options["port"], options["processes"]
         if processes > 1 and not port:
             raise CommandError("Several web processes need a port of their own: --port N")
@@ -43,6 +47,8 @@ class Command(BaseCommand):
             warm_up()
         elif not settings.REDIS_URL:
             self.stderr.write(WITHOUT_REDIS)
+        if problem := pools_problem(processes):
+            self.stderr.write(problem)
         self.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
         self.stdout.write("Stop with Ctrl+C.")
         self.stdout.flush()
@@ -52,6 +58,7 @@ class Command(BaseCommand):
 def warm_up() -> None:
     """Load what the first question would wait for."""
     embedder().warm_up()
+    vocabulary.warm_up()
     if (model := language_model()) is not None:
         model.warm_up()
 
@@ -74,9 +81,3 @@ def _at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
-
-
-def require_migrations() -> None:
-    executor = MigrationExecutor(connection)
-    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise CommandError("The database is not up to date. Run: manage.py migrate")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import admin_url, link
+from agents.admin_base import admin_url, change_link, link, stacked
 from chat.models import Feedback, Message, Role, Turn, Verdict
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
 
@@ -30,6 +30,22 @@ class WithdrawnFilter(admin.SimpleListFilter):
         return queryset.filter(withdrawn_at__isnull=self.value() == "no")
 
 
+class FollowUpFilter(admin.SimpleListFilter):
+    title = _("suivi")
+    parameter_name = "follow_up"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("todo", gettext("À traiter")), ("settled", gettext("Réglé"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
+        match self.value():
+            case "todo":
+                return queryset.filter(verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None)
+            case "settled":
+                return queryset.filter(settled_at__isnull=False)
+        return queryset
+
+
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
     change_list_template = "admin/chat/feedback/change_list.html"
@@ -39,10 +55,12 @@ class FeedbackAdmin(PrivateAdmin):
         "shown_reason",
         "shown_comment",
         "way",
+        "settled",
         "deployment",
         "updated_at",
     )
     list_filter = (
+        FollowUpFilter,
         "verdict",
         "reason",
         WithdrawnFilter,
@@ -51,7 +69,7 @@ class FeedbackAdmin(PrivateAdmin):
         ("updated_at", RangeDateFilter),
     )
     list_filter_submit = True
-    list_select_related = ("turn__conversation__deployment",)
+    list_select_related = ("turn__conversation__deployment", "settled_by")
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
@@ -63,6 +81,8 @@ class FeedbackAdmin(PrivateAdmin):
         "updated_at",
         "withdrawn_at",
         "reported_at",
+        "settled_at",
+        "settled",
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
@@ -104,6 +124,13 @@ class FeedbackAdmin(PrivateAdmin):
     @admin.display(description=_("réponse"), ordering="turn__answer_source")
     def way(self, given: Feedback) -> SafeString | str:
         return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi cette réponse ?"))
+
+    @admin.display(description=_("réglé par"), ordering="settled_at")
+    def settled(self, given: Feedback) -> SafeString | str:
+        """The validated answer that the question is given now."""
+        if given.settled_by is None or given.settled_at is None:
+            return "–"
+        return stacked(change_link(given.settled_by), gettext("la question reçoit cette réponse"))
 
     @admin.display(description=_("déploiement"))
     def deployment(self, given: Feedback) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -14,9 +15,9 @@ from unfold.widgets import (
 
 from agents.exceptions import ApplicationError
 from agents.models import Agent, Deployment
-from faqs.duplicates import find_similar, similar_text
+from faqs.answers.duplicates import find_similar, similar_text
+from faqs.answers.texts import check_texts, clean_answer, one_line
 from faqs.exceptions import AnswerRejectedError
-from faqs.learning import check_texts, clean_answer, one_line
 
 
 class ValidateAnswerForm(forms.Form):
@@ -41,6 +42,8 @@ class ValidateAnswerForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.agent, self.learned_id = agent, learned_id
+        #: Near questions whose answers may contradict this one: said after it is saved, and stops nothing.
+        self.advice: list[SafeString] = []
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -62,10 +65,13 @@ class ValidateAnswerForm(forms.Form):
             )
         except ApplicationError:
             return  # the answer is kept whatever the state of the vector store
-        if similar:
+        same = [similar_text(each) for each in similar if each.asks_the_same]
+        self.advice = [similar_text(each) for each in similar if not each.asks_the_same]
+        if same:
             raise forms.ValidationError(
                 [
-                    *(similar_text(each) for each in similar),
+                    *same,
+                    *self.advice,
                     gettext(
                         "Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."
                     ),

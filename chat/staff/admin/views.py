@@ -9,13 +9,14 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from agents.admin_base import admin_page, admin_url, require
+from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.exceptions import ApplicationError
 from chat.models import Turn
 from chat.staff.admin.forms import RefusalsForm, ReplayForm, ValidateAnswerForm
 from chat.staff.corrections import Correction, NothingToCorrectError
 from chat.staff.quality.replay import replay
 from chat.staff.refusals import recent_refusals
+from faqs.answers.duplicates import near_memory_texts
 from faqs.models import LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 
@@ -62,14 +63,15 @@ def learn_from_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
             response = correction.keep(
                 question=form.cleaned_data["question"],
                 answer=form.cleaned_data["answer"],
-                owner=request.user if request.user.is_authenticated else None,
+                owner=signed_in(request),
             )
         except ApplicationError as error:
             form.add_error(None, str(error.public_message))
         else:
-            messages.success(
-                request, _("La réponse est validée ; elle sera servie une fois indexée.")
-            )
+            messages.success(request, _("La réponse est validée et donnée dès maintenant."))
+            near = near_memory_texts(response.agent, [response.question], response.answer)
+            for text in (*form.advice, *near):
+                messages.warning(request, text)
             return HttpResponseRedirect(_answer_or_turn_url(request, response, turn))
     return admin_page(
         request,

@@ -15,10 +15,12 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from agents.exceptions import ApplicationError
-from chat.turn.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
 from knowledge.calibration.profiles import Calibrated, Rate
 from knowledge.embeddings.base import Embedder, Purpose
+from knowledge.language.typed.question import read_typed
+from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
 from knowledge.models import PairVerdict
 
 #: A threshold may give up this share of the most hits that the budget allows, and is as high as that permits.
@@ -42,6 +44,9 @@ class Pair:
     category: str
     context_a: str = ""
     context_b: str = ""
+    #: What was answered to `context_a` and `context_b`, where the file says so.
+    answer_a: str = ""
+    answer_b: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,8 @@ def _pair(line: str, place: str) -> Pair:
         category=str(row.get("category") or ""),
         context_a=_context(row.get("context_a")),
         context_b=_context(row.get("context_b")),
+        answer_a=_answer(row.get("context_a")),
+        answer_b=_answer(row.get("context_b")),
     )
 
 
@@ -111,6 +118,15 @@ def _context(value: Any) -> str:
         value = value.get("question") or value.get("user") or value.get("content") or ""
     if isinstance(value, list):
         return _context(value[0]) if value else ""
+    return value if isinstance(value, str) else ""
+
+
+def _answer(value: Any) -> str:
+    """The answer of the exchange before, given as `{"question": …, "answer": …}` or as `[question, answer]`."""
+    if isinstance(value, dict):
+        value = value.get("answer") or value.get("assistant") or ""
+    if isinstance(value, list):
+        value = value[1] if len(value) > 1 else ""
     return value if isinstance(value, str) else ""
 
 
@@ -129,12 +145,18 @@ def check_pairs(
     embedder: Embedder,
     threshold: float | None,
     verifier: QuestionVerifier | None = None,
+    vocabulary: Vocabulary = NO_WORDS,
+    is_read: bool = True,
 ) -> Iterator[CheckedPair]:
-    """For each pair: would the answer stored for `a` be served to `b`?"""
+    """For each pair: would the answer stored for `a` be served to `b`? Both are read, with the words of the vocabulary."""
+
+    def read(question: str) -> str:
+        return read_typed(question, vocabulary).text if is_read else question
+
     for start in range(0, len(pairs), _BATCH):
         part = pairs[start : start + _BATCH]
-        stored = [standalone_question(pair.a, pair.context_a) for pair in part]
-        asked = [standalone_question(pair.b, pair.context_b) for pair in part]
+        stored = [standalone_question(read(pair.a), pair.context_a, pair.answer_a) for pair in part]
+        asked = [standalone_question(read(pair.b), pair.context_b, pair.answer_b) for pair in part]
         scores = _scores(embedder, stored, asked)
         for pair, one, two, score in zip(part, stored, asked, scores, strict=True):
             yield CheckedPair(

@@ -1,13 +1,14 @@
 """Questions asked again through the production path, without writing: are they answered now?
 
-A question counts as answered by the very rule that kept it as unanswered (`TurnResult.unanswered`). With a language
-model this costs one call a question that no stored answer meets.
+`replay` is for staff, who wait for it: a question counts as answered by the very rule that kept it as unanswered
+(`TurnResult.unanswered`), and one that no stored answer meets costs a call of the language model. `given_answers` asks no model.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.utils.translation import get_language
 
 from agents.models import Deployment
@@ -54,6 +55,44 @@ def _outcome(question: str, result: TurnResult) -> ReplayedQuestion:
         answer=result.answer.text,
         error=error,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as it is asked again: where, and in which scope."""
+
+    deployment_id: int
+    text: str
+    phase: str = ""
+    project: str = ""
+
+
+def given_answers(questions: Sequence[Asked]) -> dict[Asked, int | None]:
+    """The validated answer that each question is given now, word for word; `None` where it is given none.
+
+    Raises the errors that may pass: what could not be asked is not unanswered.
+    """
+    return async_to_sync(_given_answers)(questions)
+
+
+async def _given_answers(questions: Sequence[Asked]) -> dict[Asked, int | None]:
+    return {asked: await _given_answer(asked) for asked in questions}
+
+
+async def _given_answer(asked: Asked) -> int | None:
+    request = TurnRequest(
+        deployment_id=asked.deployment_id,
+        question=asked.text,
+        language=settings.LANGUAGE_CODE[:2],
+        phase=asked.phase,
+        project=asked.project,
+        without_model=True,
+    )
+    result = await run_turn(request, _ignore)
+    if result.error is not None and result.error.retryable:
+        raise result.error
+    is_given = result.answer.source == AnswerSource.DIRECT_QA and result.error is None
+    return result.answer.learned_id if is_given else None
 
 
 async def _ignore(event: Event) -> None:

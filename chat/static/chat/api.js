@@ -3,7 +3,7 @@
 import { config, say } from "./dom.js";
 
 class ApiError extends Error {
-  constructor(status, message) { super(message); this.status = status; }
+  constructor(status, message, code) { super(message); this.status = status; this.code = code; }
 }
 
 function csrfToken() {
@@ -26,7 +26,7 @@ async function request(method, path, body) {
   const data = await response.json().catch(() => null);
   if (response.ok && data !== null) return data;
   const fallback = response.status === 403 ? say("expired") : say("requestFailed");
-  throw new ApiError(response.status, data?.message ?? fallback);
+  throw new ApiError(response.status, data?.message ?? fallback, data?.code);
 }
 
 const list = config.urls.conversations;

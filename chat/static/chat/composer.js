@@ -1,6 +1,6 @@
 // The question field. Owns its draft: what is typed is kept per conversation until it was sent and acknowledged.
 
-import { byId, config, fit, isSending, recall, remember, say } from "./dom.js";
+import { byId, config, fit, isSending, isSomething, recall, remember, say } from "./dom.js";
 
 const NEAR_LIMIT = 0.9;
 const DRAFT = "repondant.draft.";
@@ -14,7 +14,7 @@ export class Composer {
     this.counter = byId("counter");
     this.handlers = handlers;
     this.running = false;
-    this.draftKey = "new";
+    this.draftKey = null;
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.stopButton.addEventListener("click", () => handlers.stop());
     this.field.addEventListener("input", () => { this.saveDraft(); this.refresh(); });
@@ -29,13 +29,15 @@ export class Composer {
   }
 
   isSendable(text) {
-    return /[\p{L}\p{N}]/u.test(text) && [...text].length <= config.maxCharacters;
+    return isSomething(text) && [...text].length <= config.maxCharacters;
   }
 
-  /** Change conversation: its own draft comes back. */
+  /** Change conversation: its own draft comes back. What was typed before this script ran stays. */
   open(conversationId) {
+    const typed = this.draftKey === null ? this.field.value : "";
     this.draftKey = conversationId ?? "new";
-    this.field.value = recall(DRAFT + this.draftKey);
+    this.field.value = typed || recall(DRAFT + this.draftKey);
+    if (typed) this.saveDraft();
     this.refresh();
   }
 

@@ -2,16 +2,18 @@
 // question is asked to its last event, and survives any number of lost sockets: an unacknowledged question is sent
 // again under the same id (the server answers it once), an acknowledged one is resumed after the last event seen.
 
-import { config } from "./dom.js";
+import { config, STORAGE_UNAVAILABLE } from "./dom.js";
 
 const CLOSE_NOT_FOUND = 4404;
 const FIRST_RETRY_MS = 300;
 const LONGEST_RETRY_MS = 10_000;
 // A connection that died unnoticed is suspected after this silence; resuming costs nothing when it was alive.
 const SILENCE_MS = 25_000;
+// A question that the database refuses is sent until it is taken; a turn that fell with it is run again so often.
+const MOST_RERUNS = 8;
 
 export class Connection {
-  /** `handlers`: event(frame, turn), lost(), back(), gone(). */
+  /** `handlers`: event(frame, turn), lost(), waiting(), back(), gone(). */
   constructor(conversationId, handlers) {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     this.url = `${scheme}://${location.host}${config.urls.socket.replace("{id}", conversationId)}`;
@@ -49,7 +51,11 @@ export class Connection {
   stop() {
     if (!this.turn) return true;
     const connected = this.socket?.readyState === WebSocket.OPEN;
-    if (!connected && (!this.turn.id || this.turn.isAgain)) { this.turn = null; return false; }
+    if ((!connected || this.turn.isWaiting) && (!this.turn.id || this.turn.isAgain)) {
+      this.turn = null;
+      clearTimeout(this.retry);
+      return false;
+    }
     this.turn.stopping = true;
     if (connected) this.send({ type: "stop" });
     return true;
@@ -102,6 +108,7 @@ export class Connection {
   sendTurn() {
     const turn = this.turn;
     if (!turn) return;
+    turn.isWaiting = false;
     if (turn.isAgain) this.send({ type: "retry", turnId: turn.id });
     else if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
     else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }) });
@@ -114,11 +121,35 @@ export class Connection {
     if (this.retries) { this.retries = 0; this.handlers.back(); }
     const turn = this.turn;
     if (!turn) return;
+    if (frame.code === STORAGE_UNAVAILABLE && this.waits(turn, frame)) return;
+    if (turn.refusals) { turn.refusals = 0; this.handlers.back(); }
     if (frame.type === "meta") { turn.id = frame.turnId; turn.isAgain = false; }
     if (frame.id) turn.lastEventId = frame.id;
     const isLast = frame.type === "done" || frame.type === "error";
     if (isLast) { this.turn = null; clearTimeout(this.silence); } else this.watch();
     this.handlers.event(frame, turn);
+  }
+
+  /** The database is in trouble: the turn waits, and is sent again under its id. False where that was tried enough. */
+  waits(turn, frame) {
+    if (turn.stopping) return false;
+    if (frame.id) {
+      turn.reruns = (turn.reruns ?? 0) + 1;
+      if (turn.reruns > MOST_RERUNS) return false;
+      turn.isAgain = true;
+    }
+    turn.isWaiting = true;
+    turn.refusals = (turn.refusals ?? 0) + 1;
+    clearTimeout(this.silence);
+    clearTimeout(this.retry);
+    this.handlers.waiting();
+    this.openLater(Math.max((frame.retryAfter ?? 0) * 1000, FIRST_RETRY_MS * 2 ** (turn.refusals - 1)));
+    return true;
+  }
+
+  openLater(milliseconds) {
+    const pause = Math.min(LONGEST_RETRY_MS, milliseconds);
+    this.retry = setTimeout(() => this.open(), pause * (0.7 + 0.6 * Math.random()));
   }
 
   watch() {
@@ -134,7 +165,6 @@ export class Connection {
     if (!this.turn) return;
     this.retries += 1;
     if (this.retries > 1) this.handlers.lost();
-    const pause = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (this.retries - 1));
-    this.retry = setTimeout(() => this.open(), pause * (0.7 + 0.6 * Math.random()));
+    this.openLater(FIRST_RETRY_MS * 2 ** (this.retries - 1));
   }
 }

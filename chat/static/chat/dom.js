@@ -12,6 +12,9 @@ export function say(key, values = {}) {
 /** A source's title, its path of headings shown as a path. */
 export const sourceTitle = (source) => (source.title || say("untitled")).replaceAll(" > ", " › ");
 
+/** The sources whose questions an answer offers to choose from, in their order. */
+export const optionsOf = (sources) => sources.filter((source) => source.option).sort((one, other) => one.option - other.option);
+
 export const byId = (id) => document.getElementById(id);
 
 /** An element with attributes and children; `on…` attributes are listeners, absent children are left out. */
@@ -72,6 +75,12 @@ export function fit(field) {
 /** Whether a key pressed in a field of several lines sends it. */
 export const isSending = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
 
+/** The server's code for a database in trouble: what was asked is sent again, under the same id. */
+export const STORAGE_UNAVAILABLE = "storage_unavailable";
+
+/** Wait so many milliseconds, more or less: many pages are not to come back at the same moment. */
+export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds * (0.7 + 0.6 * Math.random())));
+
 /** Put text on the clipboard; falls back to a selection where the clipboard is closed to the page. */
 export async function copyText(text) {
   try {
@@ -86,4 +95,9 @@ export async function copyText(text) {
     area.remove();
     return copied;
   }
+}
+
+/** Whether a text has something to be seen, be it a sign: what `valid_question` of the server takes. */
+export function isSomething(text) {
+  return /(?![\u115f\u1160\u3164\uffa0\u2800])[\p{L}\p{N}\p{P}\p{S}]/u.test(text);
 }

@@ -7,19 +7,20 @@ import { closeSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
-import { announce, byId, config, el, newId, recall, remember, say } from "./dom.js";
+import { announce, byId, config, el, newId, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
 import { setMenu } from "./sharing.js";
 import { Thread } from "./thread.js";
 
 const LATE_TITLE_MS = 4_000;
+const STORAGE_RETRY_MS = 2_000;
 const PENDING = "repondant.pending.";
 
 let conversationId = null;
 let connection = null;
 let exchange = null;
 let opening = 0;
-let isCreating = false;
+let creating = null; // The attempt to open a conversation, while it lasts.
 let isTemporary = false;
 
 const thread = new Thread({
@@ -71,10 +72,16 @@ function leave() {
 async function loadMessages(id, request) {
   try {
     const loaded = await loadThread(id);
-    if (request === opening) show(loaded);
+    if (request === opening) { hideConnectionNotice(); show(loaded); }
   } catch (error) {
     if (request !== opening) return;
     if (error.status === 404) { await open(null); notify(say("conversationMissing")); return; }
+    if (error.code === STORAGE_UNAVAILABLE) {
+      notifyConnection(say("storageReading"), () => open(id, { push: false }));
+      await pause(STORAGE_RETRY_MS);
+      if (request === opening) await loadMessages(id, request);
+      return;
+    }
     notify(`${say("loadFailed")} ${error.message}`, { label: say("retry"), action: () => open(id, { push: false }) });
   }
 }
@@ -93,7 +100,7 @@ function show({ title, temporary, messages, runningTurn }) {
 
 /** Another tab may have asked, or shown another version: whoever comes back sees what the next question would follow. */
 async function refresh() {
-  if (document.hidden || !connection || composer.running || isCreating) return;
+  if (document.hidden || !connection || composer.running || creating) return;
   const request = opening;
   const loaded = await loadThread(conversationId).catch(() => null);
   if (!loaded || request !== opening || composer.running) return;
@@ -104,8 +111,9 @@ async function refresh() {
 function connect(id) {
   connection = new Connection(id, {
     event: receive,
-    lost: () => notify(say("reconnecting"), { label: say("reconnectNow"), action: () => connection?.reconnect(), isConnection: true }),
-    back: () => { if (byId("notice").hasAttribute("data-connection")) hideNotice(); },
+    lost: () => notifyConnection(say("reconnecting"), () => connection?.reconnect()),
+    waiting: () => notifyConnection(say("storageWaiting"), () => connection?.reconnect()),
+    back: hideConnectionNotice,
     gone: (turn) => { if (turn && !turn.id) takeBack(turn.message); composer.setRunning(false); notify(say("conversationMissing")); },
   });
 }
@@ -162,10 +170,11 @@ async function switchTo(turnId, direction) {
 /** The first question opens the conversation. The field keeps the text until that succeeded. */
 async function startConversation(question, fromField) {
   const request = opening;
-  isCreating = true;
+  const attempt = creating = {};
   try {
-    const { id } = await createConversation(isTemporary);
-    if (request !== opening || !isCreating) return false;
+    const id = await createdConversation(attempt);
+    if (request !== opening || creating !== attempt) return false;
+    hideConnectionNotice();
     conversationId = id;
     if (fromField) composer.clear();
     composer.draftKey = id;
@@ -175,17 +184,32 @@ async function startConversation(question, fromField) {
     connect(id);
     return true;
   } catch (error) {
-    if (request === opening) { takeBack(question); notify(error.message); }
+    if (request === opening && creating === attempt) { takeBack(question); notify(error.message); }
     return false;
   } finally {
-    isCreating = false;
+    if (creating === attempt) creating = null;
+  }
+}
+
+/** The id of a new conversation; while the database is in trouble it is asked for again, as long as the attempt stands. */
+async function createdConversation(attempt) {
+  for (;;) {
+    try {
+      return (await createConversation(isTemporary)).id;
+    } catch (error) {
+      if (error.code !== STORAGE_UNAVAILABLE || creating !== attempt) throw error;
+    }
+    notifyConnection(say("storageWaiting"), stop);
+    await pause(STORAGE_RETRY_MS);
+    if (creating !== attempt) return null;
   }
 }
 
 function stop() {
   composer.setStopping();
-  if (isCreating) { isCreating = false; takeBack(exchange.question); return; }
+  if (creating) { creating = null; hideConnectionNotice(); takeBack(exchange.question); return; }
   if (!connection || connection.stop()) return;
+  hideConnectionNotice();
   // It never left the page: a new question goes back to the field, a turn that was to be taken up again stands as it was.
   if (exchange.turnId) composer.setRunning(false); else takeBack(exchange.question);
 }
@@ -326,6 +350,14 @@ function notify(message, { label = say("dismiss"), action = hideNotice, isConnec
   notice.hidden = false;
 }
 
+function notifyConnection(message, action) {
+  notify(message, { label: action === stop ? say("cancel") : say("reconnectNow"), action, isConnection: true });
+}
+
+function hideConnectionNotice() {
+  if (byId("notice").hasAttribute("data-connection")) hideNotice();
+}
+
 function hideNotice() {
   const notice = byId("notice");
   notice.hidden = true;
@@ -335,7 +367,10 @@ function hideNotice() {
 // Start.
 
 for (const button of document.querySelectorAll("[data-new-conversation]")) button.addEventListener("click", () => open(null));
-for (const button of document.querySelectorAll("[data-question]")) button.addEventListener("click", () => ask(button.dataset.question));
+for (const button of document.querySelectorAll("[data-question]")) {
+  button.addEventListener("click", () => ask(button.dataset.question));
+  button.disabled = false; // A click before this script runs would do nothing.
+}
 byId("temporary").addEventListener("click", () => { setTemporary(!isTemporary); composer.focus(); });
 document.addEventListener("visibilitychange", refresh);
 window.addEventListener("popstate", () => {

@@ -1,7 +1,7 @@
 // The question of an exchange: its text, the switch between its versions, and editing it in place.
 // A version that is sent replaces this one on screen; the server keeps both.
 
-import { announce, el, fit, icon, isSending, say } from "./dom.js";
+import { announce, el, fit, icon, isSending, isSomething, say } from "./dom.js";
 
 export class Question {
   /** `handlers`: isRunning(), edit(text), show(turnId). */
@@ -62,7 +62,7 @@ export class Question {
   }
 
   submit(text) {
-    if (this.handlers.isRunning() || !/[\p{L}\p{N}]/u.test(text)) return;
+    if (this.handlers.isRunning() || !isSomething(text)) return;
     this.close();
     this.handlers.edit(text);
   }

@@ -1,7 +1,7 @@
 // The thread on screen: one `Exchange` for a question and its answer, and a `Thread` that holds them and scrolls.
 // Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
 
-import { announce, byId, config, copyText, el, icon, say, sourceTitle } from "./dom.js";
+import { announce, byId, config, copyText, el, icon, optionsOf, say, sourceTitle } from "./dom.js";
 import { FeedbackButtons } from "./feedback.js";
 import { StreamedMarkdown } from "./markdown.js";
 import { openPassage } from "./passage.js";
@@ -113,7 +113,7 @@ export class Exchange {
     else this.handlers.replace(this, this.question);
   }
 
-  /** The end: `answer` is {html, content, status, answerSource, model, messageId, feedback}. */
+  /** The end: `answer` is {html, content, status, answerSource, model, score, messageId, feedback}. */
   finish(answer) {
     this.end();
     this.text = answer.content;
@@ -122,7 +122,11 @@ export class Exchange {
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
     this.labelCitations();
-    if (answer.answerSource === "clarification") this.showOptions(); else this.showSources();
+    const isAsking = answer.answerSource === "clarification";
+    const options = optionsOf(this.sources);
+    if (isAsking) this.showOptions(options.length ? options : this.sources);
+    // Older answers that ask have the options for sources, and no passages.
+    if (options.length || !isAsking) this.showSources();
     this.showFoot(answer);
   }
 
@@ -154,12 +158,12 @@ export class Exchange {
     this.sourceList.hidden = true;
   }
 
-  /** The questions to choose from, as buttons: choosing one asks it. */
-  showOptions() {
-    const choices = el("div", { class: "suggestions", role: "group" },
-      ...this.sources.map((source) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(source.question) }, source.question)));
-    // Where the text lists them: after the question, before what to do where none is meant.
+  /** In the place of the list in the text: the questions to choose from, and what stands last in it, that none is meant. Each is asked. */
+  showOptions(options) {
     const list = this.prose.querySelector("ul");
+    const none = list ? [...list.children].slice(options.length).map((item) => item.textContent.trim()) : [];
+    const choices = el("div", { class: "suggestions", role: "group" },
+      ...[...options.map((source) => source.question), ...none].map((text) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(text) }, text)));
     if (list) list.replaceWith(choices); else this.prose.append(choices);
   }
 
@@ -194,8 +198,11 @@ export class Exchange {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, agent, message, messageId, feedback }) {
+  showFoot({ status, answerSource, model, score, agent, message, messageId, feedback }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, model, this.sources));
+    if (config.urls.turnAdmin && VALIDATED.has(answerSource) && typeof score === "number") {
+      labels.append(el("span", { class: "provenance" }, say("score", { score: score.toLocaleString(config.language, { maximumFractionDigits: 2 }) })));
+    }
     if (agent) labels.append(label("gear", agent, "agent"));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
     if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
@@ -372,6 +379,6 @@ export class Thread {
 }
 
 const stored = (message) => ({
-  html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model,
+  html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model, score: message.turn.score,
   agent: message.turn.agent, messageId: message.id, feedback: message.feedback,
 });

@@ -1,11 +1,13 @@
 // The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
 // storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
-import { byId, config, el, isSending, newId, say, sourceTitle } from "../chat/dom.js";
+import { byId, config, el, isSending, newId, optionsOf, pause, say, sourceTitle, STORAGE_UNAVAILABLE } from "../chat/dom.js";
 import { StreamedMarkdown } from "../chat/markdown.js";
 
 const NO_CITATIONS = { turn: "source", numbers: new Set() };
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+// A question that the database refuses is sent until it is taken; one whose answer fell with it is answered anew so often.
+const MOST_RERUNS = 8;
 
 const thread = byId("thread");
 const field = byId("question");
@@ -62,6 +64,8 @@ class Exchange {
     this.answer.classList.remove("live");
     this.answer.innerHTML = html;
     if (!sources?.length) return;
+    const options = optionsOf(sources);
+    if (options.length) this.offer(options);
     const list = el("ol", {}, ...sources.map((source) => {
       const text = el("blockquote");
       new StreamedMarkdown(text).update(source.text, NO_CITATIONS);
@@ -76,6 +80,14 @@ class Exchange {
       this.sources.open = true;
       list.querySelector(`[data-n="${Number(citation.dataset.n)}"]`)?.scrollIntoView({ block: "nearest" });
     });
+  }
+
+  /** The list of questions to choose from, as buttons; what stands last in it says that none is meant. */
+  offer(options) {
+    for (const [at, item] of [...(this.answer.querySelector("ul")?.children ?? [])].entries()) {
+      const text = options[at]?.question ?? item.textContent.trim();
+      item.replaceChildren(el("button", { type: "button", class: "suggestion", onclick: () => ask(text) }, text));
+    }
   }
 
   note(text, isBad = false) {
@@ -103,6 +115,7 @@ function ask(message) {
 /** Read a turn to its end through any number of lost connections: sent again under its id, or continued after its last event. */
 async function follow(turn) {
   for (let tries = 0; running === turn; tries += 1) {
+    turn.waits = false;
     try {
       const response = turn.id
         ? await call(config.urls.events.replace("{id}", turn.id), { headers: { "Last-Event-ID": String(turn.after) } })
@@ -115,9 +128,12 @@ async function follow(turn) {
       }
     } catch (error) {
       if (error instanceof Refusal && error.status < 500) { refused(turn, error); return; }
+      turn.waits = error.code === STORAGE_UNAVAILABLE;
     }
-    if (tries >= RETRY_MS.length) { refused(turn, new Error(say("offline"))); return; }
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS[tries] * (0.7 + 0.6 * Math.random())));
+    if (running !== turn) return;
+    if (turn.waits) byId("status").textContent = say("waiting");
+    else if (tries >= RETRY_MS.length) { refused(turn, new Error(say("offline"))); return; }
+    await pause(RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]);
   }
 }
 
@@ -157,11 +173,23 @@ function receive(turn, event) {
       if (event.status === "interrupted") exchange.note(say("interrupted"));
       if (event.status === "awaiting_approval") exchange.note(say("approval"));
       break;
-    case "error": exchange.note(event.message, true); break;
+    case "error":
+      if (event.code === STORAGE_UNAVAILABLE && isToRunAgain(turn, event)) return false;
+      exchange.note(event.message, true); break;
     default: return false;
   }
   setRunning(null);
   return true;
+}
+
+/** The database is in trouble: the question is asked again under its id, and answered anew where its answer fell with it. */
+function isToRunAgain(turn, event) {
+  turn.waits = true;
+  if (!event.id || !turn.messageId) return !event.id;
+  turn.reruns = (turn.reruns ?? 0) + 1;
+  turn.id = null;
+  turn.after = 0;
+  return turn.reruns <= MOST_RERUNS;
 }
 
 /** The question was not taken: it goes back into the field, with the reason. */
@@ -199,13 +227,17 @@ const close = () => parent.postMessage({ repondant: "close" }, config.origin);
 
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (running) post(config.urls.stop, { conversationId: kept.conversation }).catch(() => {});
+  if (running?.waits && !running.id) refused(running, new Error(""));
+  else if (running) post(config.urls.stop, { conversationId: kept.conversation }).catch(() => {});
   else ask(field.value);
 });
 field.addEventListener("keydown", (event) => {
   if (isSending(event)) { event.preventDefault(); if (!running) ask(field.value); }
 });
-for (const button of document.querySelectorAll(".suggestion")) button.addEventListener("click", () => ask(button.textContent));
+for (const button of document.querySelectorAll(".suggestion")) {
+  button.addEventListener("click", () => ask(button.textContent));
+  button.disabled = false;
+}
 byId("close").addEventListener("click", close);
 byId("new").addEventListener("click", () => {
   if (running) return;
@@ -221,5 +253,7 @@ window.addEventListener("message", (event) => {
   if (event.origin === config.origin && event.data?.repondant === "opened") field.focus();
 });
 
+// Until here a click would have submitted the form to nowhere, and the question with it.
+send.disabled = false;
 recall();
 restore();

@@ -1,13 +1,19 @@
-"""`add_faq AGENT --question Q --answer A`: keep a validated answer and index it, inline."""
+"""`add_faq AGENT --question Q --answer A`: keep a validated answer and index it, inline.
+
+Answers that exist already, or contradict it, are named on standard error; it is kept all the same.
+"""
 
 from argparse import ArgumentParser
 from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import translation
 
-from faqs.indexing import sync_learned
-from faqs.learning import DEFAULT_CATEGORY, save_learned
+from agents.exceptions import ApplicationError
+from faqs.answers.duplicates import SimilarAnswer, find_similar
+from faqs.answers.indexing import sync_learned
+from faqs.answers.writing import DEFAULT_CATEGORY, save_learned
 from faqs.models import LearnedKind, LearnedResponse
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 
@@ -43,17 +49,57 @@ class Command(BaseCommand):
                 kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
             )
             save_learned(row, phrasings=options["phrasing"], in_worker=False)
+        warnings = [] if options["courtesy"] else self._warnings(row, options["phrasing"])
         report = sync_learned([row.pk])
         row.refresh_from_db()
         if options["json"]:
             print_json(
                 self.stdout,
-                {"id": row.pk, "question": row.question, "index_state": row.index_state},
+                {
+                    "id": row.pk,
+                    "question": row.question,
+                    "index_state": row.index_state,
+                    "warnings": warnings,
+                },
             )
         else:
+            for warning in warnings:
+                self.stderr.write(_in_one_line(warning))
             self.stdout.write(f"{row.pk}: {row.question} ({row.index_state})")
         if report.failed:
             raise CommandError(
                 f"The answer is kept and will be indexed later: {report.failed[0]['reason']} "
                 "A worker tries again by itself; `manage.py sync_faqs` does it now."
             )
+
+    def _warnings(self, row: LearnedResponse, phrasings: list[str]) -> list[dict[str, Any]]:
+        """Compared before it is indexed; where that cannot be done the answer is kept all the same."""
+        try:
+            similar = find_similar(
+                agent=row.agent,
+                questions=[row.question, *phrasings],
+                answer=row.answer,
+                exclude=row.pk,
+            )
+        except ApplicationError as error:
+            self.stderr.write(f"Not compared with the other answers: {error.public_message}")
+            return []
+        with translation.override("en"):
+            return [_described(each) for each in similar]
+
+
+def _described(similar: SimilarAnswer) -> dict[str, Any]:
+    return {
+        "kind": similar.kind,
+        "asks_the_same": similar.asks_the_same,
+        "id": similar.response.pk,
+        "question": similar.question,
+        "answer": similar.response.answer,
+        "clashes": [str(clash) for clash in similar.clashes],
+    }
+
+
+def _in_one_line(warning: dict[str, Any]) -> str:
+    what = warning["kind"] if warning["asks_the_same"] else f"possible {warning['kind']}"
+    clashes = f" ({'; '.join(warning['clashes'])})" if warning["clashes"] else ""
+    return f"Warning: {what} of {warning['id']}: {warning['question']}{clashes}"

@@ -1,14 +1,33 @@
-"""`import_faqs AGENT FILE.csv`: validated answers from a file, indexed inline with a progress bar."""
+"""`import_faqs AGENT FILE.csv`: validated answers from a file, indexed inline with a progress bar.
+
+New rows are written. What would replace an answer, or contradict one, is asked for on a terminal, and left alone where
+there is none: `--yes` says yes to all.
+"""
 
 from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from faqs.exchange import import_csv
-from faqs.indexing import sync_learned
+from agents.models import Agent
+from faqs.answers.indexing import SyncReport, sync_learned
+from faqs.files.answers_csv import FaqRow
+from faqs.files.importing import (
+    ASKED,
+    ImportPlan,
+    ImportReport,
+    PlannedRow,
+    RowKind,
+    StoredAnswer,
+    apply_import,
+    plan_import,
+)
+from faqs.management.choosing import ask_for_rows, can_ask, side_by_side
 from knowledge.management.terminal import (
     agent_named,
     errors_to_terminal,
@@ -23,41 +42,128 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
         parser.add_argument("file", metavar="FILE.csv", type=Path)
+        parser.add_argument(
+            "--yes", action="store_true", help="replace and contradict answers without asking"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="say what would be done, write nothing"
+        )
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
-        try:
-            with options["file"].open("rb") as file:
-                data = file.read(settings.FAQ_MAX_IMPORT_BYTES + 1)
-        except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror or error}") from error
         with errors_to_terminal():
-            report = import_csv(agent, data, in_worker=False)
-            with progress_bar("answer") as on_progress:
-                synced = sync_learned(report.keys, on_progress=on_progress)
-        result = {
-            "created": report.created,
-            "updated": report.updated,
-            "unchanged": report.unchanged,
-            "indexed": synced.indexed,
-            "failed": report.failed,
-            "not_indexed": synced.failed,
-        }
+            plan = self._plan(agent, _read(options["file"]))
+            if options["dry_run"]:
+                report, synced = _unwritten(plan), SyncReport()
+            else:
+                chosen = self._choose(plan, options)
+                report = apply_import(plan, chosen=chosen, in_worker=False)
+                with progress_bar("answer") as on_progress:
+                    synced = sync_learned(report.keys, on_progress=on_progress)
+        result = _result(plan, report, synced)
         if options["json"]:
             print_json(self.stdout, result)
         else:
-            self.stdout.write(
-                "{created} created, {updated} updated, {unchanged} unchanged, {indexed} indexed".format(
-                    **result
-                )
-            )
-            for row in report.failed:
-                self.stdout.write(f"  line {row['line']}: {row['reason']}")
+            for line in _lines(result, report.left, is_dry_run=options["dry_run"]):
+                self.stdout.write(line)
         if synced.failed:
             raise CommandError(
                 f"{len(synced.failed)} answers are kept and wait to be indexed: "
                 f"{synced.failed[0]['reason']} `manage.py sync_faqs` tries again."
             )
-        if report.failed and not (report.created or report.updated or report.unchanged):
+        if report.failed and len(report.failed) == _rows_of(plan):
             raise CommandError("No row could be imported; the reasons are above.")
+
+    def _plan(self, agent: Agent, data: bytes) -> ImportPlan:
+        with progress_bar("question") as on_progress:
+            plan = plan_import(agent, data, on_progress=on_progress)
+        if plan.not_compared:
+            self.stderr.write(
+                f"{plan.not_compared} rows were not compared with answers to other wordings: "
+                f"{plan.not_compared_reason}"
+            )
+        return plan
+
+    def _choose(self, plan: ImportPlan, options: dict[str, Any]) -> set[int]:
+        asked = plan.of_kind(*ASKED)
+        if options["yes"]:
+            return {planned.row.line for planned in asked}
+        if options["json"] or not asked or not can_ask():
+            return set()
+        # What is shown is no error: it is not written in red.
+        return ask_for_rows(asked, write=partial(self.stderr.write, style_func=str))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(settings.FAQ_MAX_IMPORT_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+
+
+def _unwritten(plan: ImportPlan) -> ImportReport:
+    """Of a dry run: all that a person would be asked about is left."""
+    unchanged = len(plan.of_kind(RowKind.UNCHANGED))
+    return ImportReport(unchanged=unchanged, failed=list(plan.failed), left=plan.of_kind(*ASKED))
+
+
+def _rows_of(plan: ImportPlan) -> int:
+    return len(plan.rows) + len(plan.failed)
+
+
+def _result(plan: ImportPlan, report: ImportReport, synced: SyncReport) -> dict[str, Any]:
+    return {
+        "new": len(plan.of_kind(RowKind.NEW)),
+        "created": report.created,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "indexed": synced.indexed,
+        "changed": [_as_json(planned) for planned in plan.of_kind(RowKind.CHANGED)],
+        "contradictory": [_as_json(planned) for planned in plan.of_kind(RowKind.CONTRADICTORY)],
+        "left": [_as_json(planned) for planned in report.left],
+        "failed": [asdict(failure) for failure in report.failed],
+        "not_indexed": synced.failed,
+        "not_compared": plan.not_compared,
+    }
+
+
+def _as_json(planned: PlannedRow) -> dict[str, Any]:
+    old = planned.old
+    return {
+        "line": planned.row.line,
+        "question": planned.row.question,
+        "old": _texts(old) if old else None,
+        "new": _texts(planned.row),
+    }
+
+
+def _texts(state: StoredAnswer | FaqRow) -> dict[str, Any]:
+    texts = {
+        "question": state.question,
+        "answer": state.answer,
+        "category": state.category,
+        "phrasings": list(state.phrasings),
+    }
+    return {**texts, "status": state.status} if isinstance(state, StoredAnswer) else texts
+
+
+def _lines(
+    result: dict[str, Any], left: Sequence[PlannedRow], *, is_dry_run: bool
+) -> Iterator[str]:
+    if is_dry_run:
+        yield "Nothing is written: {new} new, {unchanged} unchanged, {changes} changed, {against} contradictory".format(
+            **result, changes=len(result["changed"]), against=len(result["contradictory"])
+        )
+    else:
+        yield "{created} created, {updated} updated, {unchanged} unchanged, {indexed} indexed".format(
+            **result
+        )
+    for row in result["failed"]:
+        yield f"  line {row['line']}: {row['reason']}"
+    if left:
+        verb = "would be left" if is_dry_run else "left"
+        yield f"{len(left)} {verb} as they are; `--yes` imports them all:"
+        for planned in left:
+            yield from side_by_side(planned)

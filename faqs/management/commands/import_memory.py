@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Deployment
-from faqs.memory.files import import_memory
+from faqs.files.memory_table import import_memory
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             return
         self.stdout.write(
             f"{report.imported} entries imported into {deployment.slug} ({report.to_review} to review, "
-            f"{report.embedded} embedded anew), {report.unchanged} already there"
+            f"{report.answered} set aside for a validated answer, {report.embedded} embedded anew), {report.unchanged} already there"
         )
         for row in report.skipped:
             self.stdout.write(f"  skipped: row {row['item']}: {row['reason']}")

@@ -7,6 +7,9 @@ from functools import partial
 from celery import current_app
 from celery.exceptions import OperationalError
 from django.db import IntegrityError, transaction
+from django.db.models import Min, Q
+from django.db.models.functions import Coalesce
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
@@ -142,6 +145,15 @@ def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
         if staged
         else None,
     )
+
+
+def waiting_seconds() -> float:
+    """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then on."""
+    now = timezone.now()
+    due = Q(not_before=None) | Q(not_before__lte=now)
+    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED)
+    since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
+    return max(0.0, (now - since).total_seconds()) if since else 0.0
 
 
 def nudge(build_id: int) -> None:

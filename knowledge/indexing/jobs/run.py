@@ -82,11 +82,25 @@ def run_build(
         reason = "; ".join(row["reason"] for row in report.failed[:1])
         if _retry_later(build, owner, reason, report):
             return report
-    done = BuildStatus.STAGED if build.needs_approval else BuildStatus.DONE
-    _finish(build, owner, done, report=report)
-    if report.embedded and done is BuildStatus.DONE:
+    status = _outcome(build, report)
+    _finish(build, owner, status, report=report, error=_first_failure(report))
+    if report.embedded and status is not BuildStatus.STAGED:
         _look_for_overlaps(build)
     return report
+
+
+def _outcome(build: IndexBuild, report: IndexReport) -> BuildStatus:
+    """A run whose files failed is not done: some of them, or all there was to do."""
+    if build.needs_approval:
+        return BuildStatus.STAGED
+    if not report.failed:
+        return BuildStatus.DONE
+    has_done = report.documents or report.unchanged or build.kind == BuildKind.REBUILD
+    return BuildStatus.PARTLY_FAILED if has_done else BuildStatus.FAILED
+
+
+def _first_failure(report: IndexReport) -> str:
+    return next((f"{row['item']} : {row['reason']}" for row in report.failed), "")
 
 
 def _look_for_overlaps(build: IndexBuild) -> None:

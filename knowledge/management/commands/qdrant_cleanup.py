@@ -3,10 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from knowledge.kept import unused_generations
 from knowledge.management.terminal import JsonCommand, errors_to_terminal
-from knowledge.models import BuildStatus, IndexBuild
 from knowledge.vectors.base import vector_store
-from knowledge.vectors.generations import superseded_generations
 
 
 class Command(JsonCommand):
@@ -19,13 +18,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
         with errors_to_terminal():
-            infos = store.collections()
-            # Asked after the list: a build that starts now uses a collection that is not in it.
-            unfinished = IndexBuild.objects.filter(
-                status__in=[BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.STAGED]
-            )
-            in_use = set(unfinished.values_list("generation", flat=True))
-            dropped = superseded_generations(infos, in_use=in_use)
+            dropped = unused_generations()
             if not options["dry_run"]:
                 for info in dropped:
                     store.drop(info.name)

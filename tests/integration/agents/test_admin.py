@@ -6,8 +6,9 @@ from django.contrib.auth.models import Group, User
 from django.test import TestCase
 
 from agents.admin.deployments import SETTING_TABS, setting_fieldsets
+from agents.admin.forms import METHOD_FIELD
 from agents.admin_base import admin_url
-from agents.models import Agent, Deployment, RuntimeSettings
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from knowledge.embeddings.base import Recipe
 from knowledge.embeddings.hashing import HashingEmbedder
 from tests.admin_pages import (
@@ -111,7 +112,8 @@ class AgentFormTest(TestCase):
         fields = page.context["adminform"].form.fields
         assert "Hérité : 0,7 (réglages du site)" in fields["temperature"].help_text
         assert fields["temperature"].widget.attrs["placeholder"] == "Hériter"
-        assert "Requête trop éloignée" in fields["guard_rail_message"].help_text
+        assert "Je n’ai rien trouvé" in fields["guard_rail_message"].help_text
+        assert "répond aux questions" in fields["presentation"].help_text
 
     def test_an_unmeasured_model_is_said_to_switch_direct_answers_off(self) -> None:
         agent = make_agent(direct_answer_threshold=None)
@@ -208,6 +210,24 @@ class DeploymentFormTest(TestCase):
         assert "Hérité : 9 (agent)" in form.fields["overlay_match_count"].help_text
         assert "Q/R Atomique" in form.fields["overlay_indexing_method"].help_text
         self.assertContains(page, f"/d/{self.deployment.slug}/")
+
+    def test_each_indexing_method_is_explained_where_it_is_chosen(self) -> None:
+        agent = self.client.get(admin_url(Agent, "change", self.deployment.agent_id))
+        own = agent.context["adminform"].form.fields["indexing_method"].help_text
+        overlay = self.client.get(self.address).context["adminform"].form.fields[METHOD_FIELD]
+        for method in IndexingMethod:
+            assert f"{method.label} : {method.description}" in own
+            assert f"{method.label} : {method.description}" in overlay.help_text
+        assert "Hérité : Q/R Atomique (agent)" in overlay.help_text
+        assert "Laissez vide pour hériter" in overlay.help_text
+        assert "Laissez vide" not in own
+
+    def test_the_effect_of_the_category_stands_beside_its_switch(self) -> None:
+        for address in (self.address, admin_url(RuntimeSettings, "change", 1)):
+            fields = self.client.get(address).context["adminform"].form.fields
+            field = fields.get("overlay_category_use") or fields["category_use"]
+            assert "en favorisant (79,6 %)" in field.help_text
+        assert self.save(overlay_category_use="boost")["category_use"] == "boost"
 
     def test_only_set_keys_are_written(self) -> None:
         overlay = self.save(

@@ -10,6 +10,7 @@ from django.utils import translation
 from agents.effective import (
     EffectiveConfig,
     default_guard_rail_message,
+    default_presentation,
     effective_config,
     inherited_settings,
 )
@@ -21,7 +22,14 @@ class EffectiveConfigTests(TestCase):
     def test_every_knob_is_a_field_on_each_side(self) -> None:
         knobs = set(RuntimeSettings.knobs())
         resolved = {field.name for field in fields(EffectiveConfig)}
-        own = {"deployment_id", "deployment_slug", "agent_id", "agent_slug", "indexing_method"}
+        own = {
+            "deployment_id",
+            "deployment_slug",
+            "deployment_name",
+            "agent_id",
+            "agent_slug",
+            "indexing_method",
+        }
         assert knobs == resolved - own - {"agents"}
         assert knobs <= {field.name for field in Agent._meta.get_fields()}
 
@@ -33,9 +41,10 @@ class EffectiveConfigTests(TestCase):
         assert (config.context_exchanges, config.match_count, config.temperature) == (2, 7, 0.9)
 
     def test_defaults_apply_where_nothing_is_saved(self) -> None:
-        config = effective_config(make_deployment(Agent.objects.create(slug="a", name="A")))
+        agent = Agent.objects.create(slug="a", name="A")
+        config = effective_config(make_deployment(agent, name="Mairie"))
         assert (config.context_exchanges, config.guard_rail_threshold) == (3, None)
-        assert config.guard_rail_message == "Requête trop éloignée de la recherche fondamentale."
+        assert config.guard_rail_message.startswith("Je n’ai rien trouvé à ce sujet. « Mairie »")
 
     def test_zero_and_false_override(self) -> None:
         agent = make_agent(context_exchanges=0, direct_answers=False)
@@ -66,16 +75,18 @@ class EffectiveConfigTests(TestCase):
         assert inherited["match_count"] == (7, "agent")
         assert inherited["context_exchanges"][1] == "site"
 
-    def test_refusal_is_in_the_readers_language(self) -> None:
-        deployment = make_deployment()
-        with translation.override("en"):
-            assert "research" in effective_config(deployment).guard_rail_message
+    def test_refusal_says_what_staff_wrote_of_the_desk_in_the_readers_language(self) -> None:
+        shipped, own = make_deployment(slug="s"), make_deployment(slug="o")
+        own.config_overlay = {"presentation": "Je connais la piscine."}
+        for language in ("fr", "en"):
+            with translation.override(language):
+                expected = default_guard_rail_message(default_presentation(shipped.name))
+                assert effective_config(shipped).guard_rail_message == expected
+                assert "Je connais la piscine." in effective_config(own).guard_rail_message
 
-    def test_refusal_that_ships_with_the_product_is_translated_and_staffs_own_is_not(self) -> None:
-        shipped = make_deployment(make_agent(guard_rail_message=default_guard_rail_message()))
+    def test_refusal_of_staff_stands_as_they_wrote_it(self) -> None:
         own = make_deployment(make_agent(guard_rail_message="Demandez à l’accueil."))
         with translation.override("en"):
-            assert "research" in effective_config(shipped).guard_rail_message
             assert effective_config(own).guard_rail_message == "Demandez à l’accueil."
 
     def test_labels_of_the_methods_are_the_seeds(self) -> None:

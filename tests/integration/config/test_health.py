@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.database import in_database
 from agents.exceptions import LLMUnavailableError
+from knowledge.models import IndexBuild
 from tests.admin_pages import superuser_client
 from tests.factories import make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, ask, scripted
@@ -51,6 +52,13 @@ class MetricsTests(TestCase):
     def test_jobs_are_counted_in_every_state(self) -> None:
         found = figures(self.staff)
         assert found["repondant_index_jobs[('status', 'failed')]"] == 0.0
+
+    def test_jobs_of_which_files_failed_count_as_failed(self) -> None:
+        for status in ("failed", "partly_failed", "done"):
+            IndexBuild.objects.create(agent=self.deployment.agent, kind="documents", status=status)
+        found = figures(self.staff)
+        assert found["repondant_index_jobs[('status', 'failed')]"] == 2.0
+        assert "repondant_index_jobs[('status', 'partly_failed')]" not in found
 
     async def test_turns_are_counted_by_their_exit(self) -> None:
         for question, source, calls in ((KNOWN, "direct_qa", 0), (NEAR, "llm", 1)):

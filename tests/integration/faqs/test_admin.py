@@ -1,15 +1,14 @@
-"""The FAQ editor: pages and rights, what is pending or failed, duplicates and contradictions, bulk actions, import."""
+"""The FAQ editor: pages and rights, what is pending or failed, duplicates and contradictions, bulk actions."""
 
 from typing import Any
 from unittest import mock
 
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from faqs.indexing import sync_learned
-from faqs.learning import add_manual_faq, draft_faq
-from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from faqs.answers.indexing import sync_learned
+from faqs.answers.writing import add_manual_faq, draft_faq, save_learned
+from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, LearnedStatus
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -17,7 +16,7 @@ from tests.admin_pages import (
     shown_messages,
     superuser_client,
 )
-from tests.factories import make_agent, make_learned
+from tests.factories import make_agent, make_deployment, make_entry, make_learned
 from tests.failing_store import failing_store
 
 LIST, ADD, IMPORT = (admin_url(LearnedResponse, page) for page in ("changelist", "add", "import"))
@@ -79,8 +78,8 @@ class EditorTest(TestCase):
         address = admin_url(LearnedResponse, "change", row.pk) if row else ADD
         return self.client.post(address, data, follow=True)
 
-    def test_saved_answer_has_its_phrasings_and_waits_for_a_worker(self) -> None:
-        with mock.patch("faqs.indexing.nudge") as nudge:
+    def test_saved_answer_has_its_phrasings_and_is_served_at_once(self) -> None:
+        with mock.patch("faqs.answers.indexing.nudge") as nudge:
             with self.captureOnCommitCallbacks(execute=True):
                 response = self.save(phrasing_lines="Quel tarif ?\n\nQuel tarif ?\nQuel prix ?")
         row = LearnedResponse.objects.get()
@@ -88,9 +87,10 @@ class EditorTest(TestCase):
             "Quel tarif ?",
             "Quel prix ?",
         ]
-        assert row.index_state == IndexState.PENDING
+        assert row.index_state == IndexState.INDEXED
+        assert response.status_code == 200
+        # A worker looks for close questions in the documents.
         nudge.assert_called_once_with([row.pk])
-        assert "dès qu’un worker" in response.content.decode()
 
     def test_edited_phrasing_keeps_the_points_of_the_others(self) -> None:
         row = make_learned(self.agent, question=QUESTION, phrasings=["Quel tarif ?", "Prix ?"])
@@ -117,6 +117,44 @@ class EditorTest(TestCase):
         assert "Contradiction" in page
         assert LearnedResponse.objects.count() == 1
 
+    def test_answer_that_clashes_with_that_of_a_near_question_is_shown_with_what_clashes(
+        self,
+    ) -> None:
+        row = make_learned(self.agent, question="Combien coûte la carte ?", answer="15 euros.")
+        page = self.save(answer="12 euros.").content.decode()
+        assert "Contradiction possible avec la réponse donnée à" in page
+        assert "prix : 15 euros ≠ 12 euros" in page
+        assert f'href="{admin_url(LearnedResponse, "change", row.pk)}"' in page
+        # Advice: it stops nothing.
+        assert LearnedResponse.objects.count() == 2
+
+    def test_same_answer_to_a_near_question_is_saved_without_a_word(self) -> None:
+        make_learned(self.agent, question="Combien coûte la carte ?", answer="Douze euros.")
+        self.save(answer="12 €.")
+        assert LearnedResponse.objects.count() == 2
+
+    def test_answer_that_a_colleague_changed_meanwhile_is_not_overwritten(self) -> None:
+        row = make_learned(self.agent, question="Où garer un vélo ?", answer="Devant.")
+        seen = row.updated_at.isoformat()
+        row.answer = "Derrière."
+        save_learned(row, by=None)
+        fields = {"question": "Où garer un vélo ?", "answer": "Nulle part.", "seen": seen}
+        page = self.save(row, **fields).content.decode()
+        assert "a changé depuis l’ouverture de la page" in page
+        assert "Derrière." in page
+        row.refresh_from_db()
+        assert row.answer == "Derrière."
+        self.save(row, **{**fields, "seen": row.updated_at.isoformat()})
+        row.refresh_from_db()
+        assert row.answer == "Nulle part."
+
+    def test_near_question_that_the_memory_answers_otherwise_is_named(self) -> None:
+        deployment = make_deployment(self.agent, config_overlay={"memory_threshold": 0.5})
+        make_entry(deployment, "Combien coûte la carte de lecteur le soir ?", "Cent euros.")
+        page = self.save(question="Combien coûte la carte de lecteur ?").content.decode()
+        assert "La mémoire répond autrement à une question voisine" in page
+        assert CachedResponse.objects.get().status == EntryStatus.VALID
+
     def test_staff_may_save_anyway(self) -> None:
         make_learned(self.agent, question=QUESTION, answer="15 euros.")
         self.save(save_anyway="on")
@@ -138,7 +176,7 @@ class EditorTest(TestCase):
 
     def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
         make_learned(self.agent)
-        with mock.patch("faqs.duplicates.vector_store") as store:
+        with mock.patch("faqs.answers.neighbours.vector_store") as store:
             from knowledge.exceptions import VectorStoreUnavailableError
 
             store.side_effect = VectorStoreUnavailableError("down")
@@ -200,22 +238,3 @@ class ActionsTest(TestCase):
             with self.captureOnCommitCallbacks(execute=True):
                 self.client.post(LIST, data)
         assert delay.call_count == 2
-
-
-class ImportTest(TestCase):
-    def test_file_is_imported_and_its_bad_rows_are_named(self) -> None:
-        agent = make_agent()
-        file = SimpleUploadedFile("faq.csv", b"question,answer\nUn ?,1\n,2\n")
-        response = superuser_client().post(IMPORT, {"agent": agent.pk, "file": file}, follow=True)
-        assert "1 ajoutées" in shown_messages(response)
-        assert "Ligne 3" in shown_messages(response)
-        assert LearnedResponse.objects.get().agent == agent
-
-    def test_file_that_is_no_csv_is_refused_on_the_form(self) -> None:
-        file = SimpleUploadedFile("faq.csv", b"a,b\n1,2\n")
-        page = superuser_client().post(IMPORT, {"agent": make_agent().pk, "file": file})
-        assert "colonnes attendues" in page.content.decode()
-
-    def test_import_asks_for_its_rights(self) -> None:
-        client = client_of(make_staff("faqs.view_learnedresponse"))
-        assert client.get(IMPORT).status_code == 403

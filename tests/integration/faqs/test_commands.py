@@ -4,13 +4,14 @@ import json
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from faqs.indexing import LEARNED_COLLECTION
-from faqs.learning import set_status
+from faqs.answers.neighbours import LEARNED_COLLECTION
+from faqs.answers.writing import set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from knowledge.vectors.base import vector_store
 from tests.factories import make_agent, make_learned
@@ -21,6 +22,11 @@ def run(*words: object) -> Any:
     out = StringIO()
     call_command(*map(str, words), "--json", stdout=out)
     return json.loads(out.getvalue())
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 class CommandTests(TestCase):
@@ -48,8 +54,36 @@ class CommandTests(TestCase):
             "C ?",
         )
         row = LearnedResponse.objects.get()
-        assert result == {"id": row.pk, "question": "Prix ?", "index_state": IndexState.INDEXED}
+        assert result == {
+            "id": row.pk,
+            "question": "Prix ?",
+            "index_state": IndexState.INDEXED,
+            "warnings": [],
+        }
         assert row.phrasings.count() == 1
+
+    def test_added_faq_that_contradicts_another_is_kept_with_a_warning(self) -> None:
+        row = make_learned(self.agent, question="Combien coûte la piscine ?", answer="5 €.")
+        words = ["add_faq", self.agent.slug, "--question"]
+        asked = "Combien coûte l'entrée de la piscine pour un adulte ?"
+        result = run(*words, asked, "--answer", "6 €.")
+        assert result["warnings"] == [
+            {
+                "kind": "contradiction",
+                "asks_the_same": False,
+                "id": row.pk,
+                "question": row.question,
+                "answer": "5 €.",
+                "clashes": ["price: 5 € ≠ 6 €"],
+            }
+        ]
+        assert LearnedResponse.objects.count() == 2
+        out, errors = StringIO(), StringIO()
+        again = [*words, asked, "--answer", "7 €."]
+        call_command(*again, stdout=out, stderr=errors)
+        assert "Warning: contradiction of" in errors.getvalue()
+        assert f"Warning: possible contradiction of {row.pk}: {row.question}" in errors.getvalue()
+        assert "Warning" not in out.getvalue()
 
     def test_refusals_say_what_to_do(self) -> None:
         with pytest.raises(CommandError, match="There is no agent"):
@@ -83,9 +117,8 @@ class CommandTests(TestCase):
 
     def test_second_import_changes_only_what_differs(self) -> None:
         run("import_faqs", self.agent.slug, self.file("question,answer\nUn ?,1\nDeux ?,2\n"))
-        result = run(
-            "import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n")
-        )
+        path = self.file("question,answer\nUN ?,1\nDeux,22\n")
+        result = run("import_faqs", self.agent.slug, path, "--yes")
         assert (result["created"], result["updated"], result["unchanged"]) == (0, 2, 0)
         result = run(
             "import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n")
@@ -103,6 +136,62 @@ class CommandTests(TestCase):
         assert LearnedResponse.objects.get().answer == "1"
         again = run("import_faqs", self.agent.slug, path)
         assert (again["updated"], again["unchanged"]) == (0, 2)
+
+    def test_answer_that_stands_is_left_alone_and_shown_unless_told_otherwise(self) -> None:
+        row = make_learned(self.agent, question="Prix ?", answer="12 euros.")
+        path = self.file("question,answer\nPrix ?,15 euros.\nOù ?,Ici.\n")
+        for words in ([], ["--dry-run"]):
+            result = run("import_faqs", self.agent.slug, path, *words)
+            (left,) = result["left"]
+            assert result["changed"] == [left]
+            assert (left["line"], left["question"]) == (2, "Prix ?")
+            assert (left["old"]["answer"], left["new"]["answer"]) == ("12 euros.", "15 euros.")
+            row.refresh_from_db()
+            assert row.answer == "12 euros."
+        result = run("import_faqs", self.agent.slug, path, "--yes")
+        assert (result["updated"], result["unchanged"], result["left"]) == (1, 1, [])
+        row.refresh_from_db()
+        assert (row.answer, row.index_state) == ("15 euros.", IndexState.INDEXED)
+
+    def test_dry_run_writes_nothing(self) -> None:
+        path = self.file("question,answer\nPrix ?,15\n,1\n")
+        result = run("import_faqs", self.agent.slug, path, "--dry-run", "--yes")
+        assert (result["new"], result["created"], len(result["failed"])) == (1, 0, 1)
+        assert not LearnedResponse.objects.exists()
+
+    def test_left_answers_are_shown_side_by_side_with_what_to_do(self) -> None:
+        make_learned(self.agent, question="Prix ?", answer="12 euros.")
+        out = StringIO()
+        path = self.file("question,answer\nPrix ?,15 euros.\n")
+        call_command("import_faqs", self.agent.slug, path, stdout=out)
+        assert "`--yes`" in out.getvalue()
+        assert "[-12-] euros." in out.getvalue()
+        assert "{+15+} euros." in out.getvalue()
+
+    def test_terminal_is_asked_row_by_row(self) -> None:
+        for answer, values in (("x\ny\nn\n", ["1b", "2"]), ("a\n", ["1b", "2b"]), ("", ["1", "2"])):
+            LearnedResponse.objects.all().delete()
+            for value in ("1", "2"):
+                make_learned(self.agent, question=f"Question {value} ?", answer=value)
+            path = self.file("question,answer\nQuestion 1 ?,1b\nQuestion 2 ?,2b\n")
+            with (
+                mock.patch("faqs.management.choosing.sys.stdin", _Terminal(answer)),
+                mock.patch("faqs.management.choosing.sys.stderr", _Terminal()),
+            ):
+                call_command(
+                    "import_faqs", self.agent.slug, path, stdout=StringIO(), stderr=StringIO()
+                )
+            answers = LearnedResponse.objects.order_by("question").values_list("answer", flat=True)
+            assert list(answers) == values, answer
+
+    def test_program_is_never_asked(self) -> None:
+        make_learned(self.agent, question="Prix ?", answer="12 euros.")
+        path = self.file("question,answer\nPrix ?,15 euros.\n")
+        with (
+            mock.patch("faqs.management.choosing.sys.stdin", _Terminal("y\n")),
+            mock.patch("faqs.management.choosing.sys.stderr", _Terminal()),
+        ):
+            assert len(run("import_faqs", self.agent.slug, path)["left"]) == 1
 
     def test_export_comes_back_with_its_phrasings(self) -> None:
         make_learned(self.agent, question="=Prix ?", answer="- 12 €\n- 6 €", phrasings=["Tarif ?"])

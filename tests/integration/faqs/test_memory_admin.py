@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.admin_base import admin_url
+from faqs.answers.duplicates import find_similar
 from faqs.learning import report_wrong
 from faqs.memory.entries import validate_entries
 from faqs.models import (
@@ -212,8 +213,9 @@ class PromotionTests(TestCase):
         assert (row.agent, row.question) == (self.agent, QUESTION)
         assert row.answer == "De 9 heures à 20 heures."
         assert row.owner == User.objects.get()
-        assert row in LearnedResponse.objects.answering()
-        assert CachedResponse.objects.get() == entry
+        assert row in LearnedResponse.objects.standing().filter(index_state=IndexState.INDEXED)
+        entry.refresh_from_db()
+        assert (entry.status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
 
     def test_answer_that_exists_is_reported_and_not_doubled(self) -> None:
         entry = make_entry(self.deployment)
@@ -224,6 +226,14 @@ class PromotionTests(TestCase):
         assert "Contradiction" in shown
         assert "2 réponses n’ont pas été promues" in shown
         assert LearnedResponse.objects.count() == 1
+
+    def test_answer_that_only_might_contradict_another_is_promoted(self) -> None:
+        near = "Quels sont les horaires de la piscine le samedi ?"
+        make_learned(self.agent, question=near, answer="De 8 heures à 13 heures.")
+        entry = make_entry(self.deployment, answer="De 9 heures à 20 heures.")
+        similar = find_similar(agent=self.agent, questions=[entry.question], answer=entry.answer)
+        assert [each.asks_the_same for each in similar] == [False]
+        assert "1 réponse promue en FAQ" in self.promote_now(entry)
 
     def test_same_question_in_other_words_is_promoted_once(self) -> None:
         entries = [

@@ -15,7 +15,8 @@ from django.core.management.base import CommandError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from faqs.memory.files import SCHEMA
+from faqs.files.memory_table import SCHEMA
+from faqs.memory.keys import PHASE, Scope, key_hash
 from faqs.models import CachedResponse, EntryStatus
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_library, recall, source_of
@@ -105,7 +106,45 @@ class MemoryFileTests(TestCase):
         entry = CachedResponse.objects.get()
         assert (entry.usage_count, entry.metadata["phase"]) == (7, "APS")
         assert (entry.metadata["authors"], entry.metadata["site"]) == (["Ana"], "nord")
-        assert recall(deployment, QUESTION).answer is not None
+        assert recall(deployment, QUESTION, scope=Scope("APS", "VRD")).answer is not None
+
+    def test_entry_of_another_program_answers_only_in_the_phase_and_project_it_names(self) -> None:
+        desk = make_deployment(slug="desk")
+        inside = {
+            '{"phase": "APS", "project": "VRD"}': Scope("APS", "VRD"),
+            '{"phase": " APS "}': Scope("APS", "desk"),
+            '{"project": "VRD"}': Scope(PHASE, "VRD"),
+            '{"phase": "PRO", "projet": "VRD"}': Scope("PRO", "VRD"),
+        }
+        self.write(*(self.row(answer=text, metadata=text) for text in inside))
+        assert run("import_memory", "desk", str(self.path))["imported"] == len(inside)
+        assert recall(desk, QUESTION).answer is None
+        assert recall(desk, QUESTION, scope=Scope("DCE", "VRD")).answer is None
+        for text, scope in inside.items():
+            given = recall(desk, QUESTION, scope=scope).answer
+            assert given is not None
+            assert given.text == text
+
+    def test_entry_of_another_program_that_names_nothing_answers_where_nothing_is_named(
+        self,
+    ) -> None:
+        for slug, text in (("a", ""), ("b", "{}"), ("c", '{"phase": "summary", "project": "c"}')):
+            desk = make_deployment(slug=slug)
+            self.path.unlink(missing_ok=True)
+            self.write(self.row(metadata=text))
+            run("import_memory", desk.slug, str(self.path))
+            assert recall(desk, QUESTION).answer is not None, text
+            assert recall(desk, QUESTION, scope=Scope("APS", desk.slug)).answer is None, text
+
+    def test_entry_whose_key_another_scope_has_is_skipped_with_its_reason(self) -> None:
+        desk = make_deployment()
+        make_entry(desk, phase="AP", project="SVRD", is_scoped=True)
+        self.write(self.row(metadata='{"phase": "APS", "project": "VRD"}'))
+        report = run("import_memory", desk.slug, str(self.path))
+        assert (report["imported"], [row["item"] for row in report["skipped"]]) == (0, ["1"])
+        kept = CachedResponse.objects.get()
+        assert kept.key_hash == key_hash(phase="APS", project="VRD", question=QUESTION)
+        assert kept.metadata["phase"] == "AP"
 
     def test_importing_twice_doubles_nothing(self) -> None:
         self.write(self.row())

@@ -340,7 +340,7 @@ DOCUMENT: dict[str, Any] = {
 class OpenApiTests(SourceCase):
     def setUp(self) -> None:
         service = ThreadingHTTPServer(("127.0.0.1", 0), _Service)
-        threading.Thread(target=service.serve_forever, daemon=True).start()
+        threading.Thread(target=service.serve_forever, args=(0.02,), daemon=True).start()
         self.addCleanup(service.server_close)
         self.addCleanup(service.shutdown)
         self.host = f"127.0.0.1:{service.server_address[1]}"

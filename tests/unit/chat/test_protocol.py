@@ -14,6 +14,7 @@ from chat.protocol import (
     parse_frame,
     valid_question,
 )
+from knowledge.language.courtesy import courtesy_in
 
 
 def test_ask_frame_is_parsed() -> None:
@@ -48,11 +49,22 @@ def test_malformed_frame_is_refused(text: str) -> None:
         parse_frame(text)
 
 
-@pytest.mark.parametrize("value", ["", "   ", "???", "\x00", 12, None, ["a"]])
-def test_question_without_words_is_refused_by_name(value: object) -> None:
+@pytest.mark.parametrize(
+    "value",
+    ["", "   ", "\x00", "\u200b\ufeff", "\u00a0\u2060", "\u2800\u3164", "\ufe0f", 12, None, ["a"]],
+)
+def test_blank_question_is_refused_by_name(value: object) -> None:
     with pytest.raises(InvalidMessageError) as refusal:
         valid_question(value)
     assert "message" in str(refusal.value.public_message)
+
+
+@pytest.mark.parametrize("text", ["?", "??", "…", "😀", "❤️", "👍🏽", "?" * 500])
+def test_signs_are_a_question_that_the_courtesy_answers(text: str) -> None:
+    assert valid_question(text) == text
+    found = courtesy_in(text)
+    assert found is not None
+    assert found.kind == "unclear"
 
 
 @override_settings(MAX_MESSAGE_CHARACTERS=10)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.search import SearchResult, Thresholds, ranked
+from agents.models import CategoryUse
+from knowledge.search import SearchResult, Thresholds, ranked, with_category
 from knowledge.vectors.payloads import Passage, PointType
 
 HIT = Passage(
@@ -87,6 +88,19 @@ def test_guard_rail_is_held_to_the_relevance() -> None:
     assert ranked([SOURCE], lexical_weight=0.6).is_out_of_domain(thresholds)
 
 
+def test_guard_rail_of_questions_is_held_to_the_nearest_question_as_well() -> None:
+    thresholds = Thresholds(direct_answer=None, guard_rail=0.9, guard_rail_questions=0.5)
+    asked = replace(HIT, has_questions=True, score=0.3, overlap=0.5)
+    found = ranked([asked], lexical_weight=0.8)
+    assert found.hits[0].relevance == pytest.approx(0.7)
+    assert found.nearness(found.hits[0]) == pytest.approx(0.5)
+    assert not found.is_out_of_domain(thresholds)
+    further = ranked([replace(asked, score=0.29)], lexical_weight=0.8)
+    assert further.is_out_of_domain(thresholds)
+    waiting = replace(found.hits[0], has_questions=False)
+    assert SearchResult((waiting,)).nearness(waiting) == pytest.approx(0.7)
+
+
 def test_words_never_make_a_direct_answer() -> None:
     found = ranked([replace(HIT, score=0.5, overlap=0.9)], lexical_weight=1.0)
     assert not found.direct_candidates(0.8)
@@ -105,3 +119,58 @@ def test_legacy_points_of_one_place_are_one_chunk() -> None:
     other = replace(legacy, point_id="d", chunk_index=4)
     assert legacy.chunk_key != other.chunk_key
     assert replace(legacy, point_id="e").chunk_key == legacy.chunk_key
+
+
+def in_categories(*names: str) -> SearchResult:
+    """Hits of one chunk each, a tenth apart."""
+    return SearchResult(
+        tuple(
+            replace(HIT, point_id=f"{at}", chunk_id=at, category=name, score=0.9 - at / 10)
+            for at, name in enumerate(names)
+        )
+    )
+
+
+def used(found: SearchResult, use: str, within: SearchResult | None = None) -> list[str]:
+    """The points in their order, after the use of the category that was asked for."""
+
+    def search_in(name: str) -> SearchResult:
+        assert within is not None, f"{name} was searched"
+        return within
+
+    result = with_category(found, use, limit=6, search_in=search_in)
+    assert result.best_relevance == (within or found).best_relevance
+    return [hit.point_id for hit in result.hits]
+
+
+def test_detected_category_is_put_forward_by_a_part_of_the_distance() -> None:
+    found = in_categories("Travail", "Travail", "Santé", "Travail", "Santé", "Travail")
+    assert used(found, CategoryUse.BOOST) == ["0", "1", "3", "2", "5", "4"]
+    assert used(found, CategoryUse.INFORM) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_validated_answer_stands_beside_the_detected_category() -> None:
+    found = in_categories("Travail", "Travail", "Santé", "Travail", "FAQ")
+    hits = (*found.hits[:4], replace(found.hits[4], is_faq=True))
+    assert used(SearchResult(hits), CategoryUse.BOOST) == ["0", "1", "3", "2", "4"]
+    assert used(SearchResult((*hits[:2], replace(hits[2], score=0.51), hits[4])), "boost") == [
+        *("0", "1", "4", "2")
+    ]
+
+
+def test_filter_searches_the_detected_category_once_more() -> None:
+    found = in_categories("Travail", "Travail", "Santé")
+    within = in_categories("Travail", "Travail", "Travail", "Travail")
+    assert used(found, CategoryUse.FILTER, within) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("use", [CategoryUse.BOOST, CategoryUse.FILTER])
+@pytest.mark.parametrize(
+    "names",
+    [(), ("Travail", "Santé", "Santé"), ("", "", "Santé"), ("FAQ", "FAQ", "FAQ", "Santé")],
+)
+def test_without_one_category_of_documents_nothing_changes(
+    use: str, names: tuple[str, ...]
+) -> None:
+    found = in_categories(*names)
+    assert used(found, use) == [hit.point_id for hit in found.hits]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.contrib.auth import get_user_model
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.database import in_database
@@ -143,6 +144,26 @@ class DoorTests(TestCase):
         for _ in range(500):
             rate_limits.limit_asking(1, "203.0.113.1")
 
+    def test_old_passwords_are_tried_no_more_often(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        user = make_user(is_staff=True)
+        user.set_password("un-mot-de-passe")
+        user.save()
+        client, new = Client(), {"new_password1": "x", "new_password2": "y"}
+        client.force_login(user)
+
+        def status(old: str) -> int:
+            form = {"old_password": old, **new}
+            return client.post("/admin/password_change/", form).status_code
+
+        # The right one is no failure, whatever becomes of the new one.
+        assert [status("un-mot-de-passe") for _ in range(5)] == [200] * 5
+        assert [status("un autre") for _ in range(4)] == [200] * 3 + [429]
+        assert status("un-mot-de-passe") == 429
+        sign_in = {"username": user.get_username(), "password": "un-mot-de-passe"}
+        assert Client().post("/login/", sign_in).status_code == 429
+        assert client.get("/admin/password_change/").status_code == 200
+
     def test_failures_to_sign_in_add_up_and_successes_do_not(self) -> None:
         self.allow(sign_ins_per_minute=3)
         make_user(username="anne", password="right", is_staff=True)
@@ -157,6 +178,52 @@ class DoorTests(TestCase):
             assert refused.status_code == 429
             assert int(refused["Retry-After"]) >= 1
             assert Client().get(address).status_code == 200
+
+    def tries(self, *names: str, client: Client | None = None) -> list[int]:
+        """The statuses of wrong passwords, each from an address of its own."""
+        return [
+            (client or Client())
+            .post(
+                "/login/",
+                {"username": name, "password": "wrong"},
+                REMOTE_ADDR=f"203.0.113.{number}",
+            )
+            .status_code
+            for number, name in enumerate(names)
+        ]
+
+    def test_whoever_is_signed_in_has_no_more_tries_at_another_name(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="admin", password="right", is_staff=True)
+        client = Client()
+        client.force_login(make_user(username="low"))
+        for address in ("/login/", "/admin/login/"):
+            rate_limits.forget()
+            tried = {"username": "admin", "password": "wrong"}
+            statuses = [client.post(address, tried).status_code for _ in range(4)]
+            assert statuses == [200, 200, 200, 429]
+
+    def test_signing_in_again_is_a_success_also_for_whoever_is_signed_in(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="anne", password="right")
+        client, right = Client(), {"username": "anne", "password": "right"}
+        assert [client.post("/login/", right).status_code for _ in range(5)] == [302] * 5
+
+    def test_name_is_counted_as_the_one_that_is_looked_up(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        written = ["admin", " admin", "admin\u3000\n", "ａｄｍｉｎ", "adⓜin"]
+        for name in written:
+            rate_limits.forget()
+            make_user(username="admin", password="right")
+            data = {"username": name, "password": "right"}
+            assert Client().post("/login/", data).status_code == 302, name
+            get_user_model().objects.get(username="admin").delete()
+        rate_limits.forget()
+        assert self.tries(*written) == [200, 200, 200, 429, 429]
+
+    def test_names_that_the_database_tells_apart_are_counted_apart(self) -> None:
+        self.allow(sign_ins_per_minute=1)
+        assert self.tries("admin", "Admin", "ADMIN", "strasse", "straße") == [200] * 5
 
 
 @pytest.fixture

@@ -161,6 +161,30 @@ class RagChatTests(TestCase):
         assert events_of(stranger)[0][1]["turnId"] != events_of(first)[0][1]["turnId"]
         assert await in_database(Conversation.objects.count) == 2
 
+    async def test_program_that_keeps_its_cookies_can_send_its_message_again(self) -> None:
+        client = AsyncClient(enforce_csrf_checks=True)
+        asked = {"message": KNOWN, "clientMessageId": "a1"}
+        _, first = await self.post(client, **asked)
+        status, refusal = await self.post(client, **asked)
+        assert (status, json.loads(refusal)["code"]) == (403, "csrf")
+        headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
+        again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
+        turns = [events_of(body)[0][1]["turnId"] for body in (first, await streamed(again))]
+        assert turns[0] == turns[1]
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_program_that_kept_its_session_alone_is_given_the_token_with_the_refusal(
+        self,
+    ) -> None:
+        client = AsyncClient(enforce_csrf_checks=True)
+        asked = {"message": KNOWN, "clientMessageId": "a1"}
+        _, first = await self.post(client, **asked)
+        del client.cookies["csrftoken"]
+        assert (await self.post(client, **asked))[0] == 403
+        headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
+        again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
+        assert events_of(await streamed(again))[0][1] == events_of(first)[0][1]
+
     async def test_body_beyond_the_bound_is_refused_by_its_field(self) -> None:
         for size in (70_000, 3_000_000):
             status, text = await self.post(AsyncClient(), message="a" * size)

@@ -374,7 +374,7 @@ class HttpApprovalTests(ApprovalCase):
         schema = generator().get_schema(request=None, public=True)
         path = schema["paths"]["/api/rag/turns/{turn_id}/approvals"]
         assert set(path) == {"get", "post"}
-        assert set(path["post"]["responses"]) == {"200", "403", "404", "409"}
+        assert set(path["post"]["responses"]) == {"200", "403", "404", "409", "4XX", "503"}
         assert set(schema["components"]["schemas"]["Decision"]["properties"]) == {
             "toolCallId",
             "approved",

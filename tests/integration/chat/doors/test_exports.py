@@ -2,14 +2,19 @@
 
 import io
 import json
+import threading
 from typing import Any
+from unittest import mock
 
-from django.test import Client
+from django.test import AsyncClient, Client
+from fpdf import FPDF
 from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
+from chat.doors.http.archive import FORMATS
 from chat.models import Conversation, Message
 from chat.thread.turns import claim_turn
+from tests.factories import make_exchange
 from tests.readers import QUESTION, ReaderTest
 
 
@@ -59,6 +64,47 @@ class ExportTests(ReaderTest):
         ):
             Message.objects.filter(pk=self.answer.pk).update(content=text)
             assert self.export("pdf").content.startswith(b"%PDF"), text[:20]
+
+    def pdf_text(self) -> str:
+        read = PdfReader(io.BytesIO(self.export("pdf").content))
+        text = "".join(page.extract_text() for page in read.pages)
+        return " ".join(text.replace("\u00a0", " ").split())
+
+    def test_long_conversation_as_pdf_has_its_newest_and_says_what_is_left_out(self) -> None:
+        for number in range(3):
+            make_exchange(self.conversation, f"Et la salle {number} ?", "Par ici.\n" * 30)
+        with self.settings(EXPORT_PDF_MAX_LINES=70):
+            text = self.pdf_text()
+        assert "Les 2 échanges les plus anciens ne sont pas dans ce document" in text
+        shown = [number for number in range(3) if f"Et la salle {number} ?" in text]
+        assert shown == [1, 2]
+        assert "ne sont pas dans ce document" not in self.pdf_text()
+
+    def test_the_newest_exchange_is_in_a_pdf_however_long_it_is(self) -> None:
+        with self.settings(EXPORT_PDF_MAX_LINES=0):
+            assert "À l’accueil" in self.pdf_text()
+
+    def test_a_pdf_measures_each_word_once(self) -> None:
+        words = " ".join(f"mot{number}" for number in range(50))
+        Message.objects.filter(pk=self.answer.pk).update(content=f"{words}\n\n" * 40)
+        with mock.patch.object(FPDF, "get_string_width", autospec=True, return_value=4.0) as width:
+            self.export("pdf")
+        measured = [call.args[1] for call in width.call_args_list if len(call.args) > 1]
+        assert measured.count("mot7") == 1
+
+    async def test_a_file_is_written_beside_the_event_loop(self) -> None:
+        written_in = []
+
+        def write(conversation: Conversation) -> bytes:
+            written_in.append(threading.current_thread())
+            return b""
+
+        client = AsyncClient()
+        client.cookies = self.client.cookies
+        with mock.patch.dict(FORMATS, pdf=("application/pdf", write)):
+            address = f"/api/conversations/{self.conversation.pk}/export"
+            assert (await client.get(address, {"format": "pdf"})).status_code == 200
+        assert written_in != [threading.current_thread()]
 
     def test_only_the_owner_exports_and_only_known_formats(self) -> None:
         assert self.export("md", Client()).status_code == 404

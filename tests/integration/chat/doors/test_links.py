@@ -65,8 +65,8 @@ class LinkTests(ReaderTest):
         )
         link = self.share()
         with (
-            mock.patch("chat.doors.page.views.MAX_RENDERED_CHARACTERS", 10),
-            mock.patch("chat.doors.page.views.render_answer", wraps=render_answer) as rendered,
+            mock.patch("chat.doors.page.rendered.MAX_RENDERED_CHARACTERS", 10),
+            mock.patch("chat.doors.page.rendered.render_answer", wraps=render_answer) as rendered,
         ):
             page = Client().get(link).content.decode()
         assert page.count("<strong>un</strong>") == 2

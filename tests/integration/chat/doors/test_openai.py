@@ -1,6 +1,7 @@
 """`/v1`, without a network: keys, refusals, what becomes of the client's thread, and the same answer for the same key."""
 
 import asyncio
+import base64
 import json
 import threading
 from datetime import timedelta
@@ -20,6 +21,7 @@ from agents.models import Audience, Deployment
 from chat.doors.openai.requests import parse_request
 from chat.doors.openai.turns import IdempotencyConflictError, open_request
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from chat.thread.turns import default_title
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.tools import asking, call, declared
@@ -245,13 +247,17 @@ class ToolTests(V1Tests):
             assert len(model().calls) == 1
 
 
-class RefusalTests(V1Tests):
+class StrictKeyTests(V1Tests):
+    """A key whose program wants to be told what a desk cannot do."""
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        super().setUpTestData()
+        cls.secret = make_api_key(cls.deployment, is_strict=True)
+
     async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
         response = await self.post(**body)
-        error = response.json()["error"]
-        assert set(error) == {"message", "type", "param", "code"}
-        assert error["message"]
-        return response.status_code, error
+        return response.status_code, response.json()["error"]
 
     async def test_field_that_changes_what_an_answer_is_is_named(self) -> None:
         for param, value in (
@@ -260,6 +266,258 @@ class RefusalTests(V1Tests):
             ("response_format", {"type": "json_object"}),
             ("logprobs", True),
             ("stop", ["\n"]),
+        ):
+            status, error = await self.refused(**{param: value})
+            assert (status, error["param"]) == (400, param), param
+        assert not await in_database(Conversation.objects.exists)
+
+    async def test_message_that_is_no_text_is_named(self) -> None:
+        image = [{"type": "image_url", "image_url": {"url": "data:"}}]
+        for messages, param in (
+            ([{"role": "user", "content": image}], "messages[0].content[0]"),
+            ([{"role": "tool", "content": "x"}], "messages[0].role"),
+            ([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}], "messages"),
+        ):
+            status, error = await self.refused(messages=messages)
+            assert (status, error["param"]) == (400, param), messages
+
+    async def test_values_that_ask_for_nothing_unusual_are_accepted(self) -> None:
+        response = await self.post(n=1, tools=[], stop=None, response_format={"type": "text"})
+        assert response.status_code == 200
+
+
+class LenientTests(V1Tests):
+    """What programs send that nobody here wrote."""
+
+    async def test_what_a_desk_cannot_do_is_ignored(self) -> None:
+        tool = {"type": "function", "function": {"name": "search", "parameters": {}}}
+        response = await self.post(
+            tools=[tool],
+            tool_choice="required",
+            response_format={"type": "json_object"},
+            stop=["\n"],
+            logprobs=True,
+            parallel_tool_calls=True,
+            reasoning_effort="low",
+        )
+        assert response.status_code == 200
+        [choice] = response.json()["choices"]
+        assert choice["finish_reason"] == "stop"
+        assert choice["message"]["content"]
+
+    async def test_what_is_no_text_in_a_thread_is_passed_over(self) -> None:
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+        call = {"id": "c1", "type": "function", "function": {"name": "x", "arguments": "{}"}}
+        response = await self.post(
+            messages=[
+                {"role": "user", "content": [image]},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "…"}]},
+                {"role": "user", "content": [image, {"type": "text", "text": KNOWN}]},
+                {"role": "assistant", "content": "", "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c1", "content": "12"},
+            ]
+        )
+        assert response.status_code == 200
+        asked = await in_database(Message.objects.get, role="user")
+        assert asked.content == KNOWN
+
+    async def test_answer_that_a_program_wants_to_be_continued_is_given_again(self) -> None:
+        response = await self.ask(("user", KNOWN), ("assistant", "La bibliothèque"))
+        assert response.status_code == 200
+
+    async def test_template_with_passages_of_the_program_is_the_question_inside(self) -> None:
+        pasted = (
+            "### Task:\nRespond to the user query using the provided context.\n\n<context>\n"
+            '<source id="1">La piscine est fermée.</source>\n</context>\n\n'
+        )
+        await self.ask(("user", f"{pasted}{KNOWN}"))
+        asked = await in_database(Message.objects.get, role="user")
+        assert asked.content == KNOWN
+
+    async def test_error_is_in_the_language_of_the_client_and_english_without_one(self) -> None:
+        for headers, said in (({}, "Unknown URL"), ({"Accept-Language": "fr"}, "Adresse inc")):
+            response = await AsyncClient().post("/v1/rerank", headers=headers)
+            assert response.status_code == 404
+            error = response.json()["error"]
+            assert (error["type"], error["code"]) == ("invalid_request_error", "unknown_url")
+            assert error["message"].startswith(said)
+
+
+class ChoreTests(V1Tests):
+    TITLE = (
+        "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n"
+        "### Chat History:\n<chat_history>\nUSER: {question}\nASSISTANT: De 9 h à 18 h.\n</chat_history>"
+    )
+
+    async def test_title_is_the_first_question_and_leaves_no_turn(self) -> None:
+        for stream in (False, True):
+            prompt = self.TITLE.format(question=KNOWN)
+            response = await self.ask(("user", prompt), stream=stream)
+            if stream:
+                chunks = await self.streamed(response)
+                assert chunks[-1] == "[DONE]"
+                text = "".join(
+                    each["choices"][0]["delta"].get("content", "") for each in chunks[:-1]
+                )
+            else:
+                text = response.json()["choices"][0]["message"]["content"]
+            assert json.loads(text) == {"title": default_title(KNOWN)}
+        assert not await in_database(Conversation.objects.exists)
+        assert not await in_database(Turn.objects.exists)
+
+    async def test_key_and_model_are_looked_at_all_the_same(self) -> None:
+        prompt = self.TITLE.format(question=KNOWN)
+        assert (await self.ask(("user", prompt), _secret="rsk_no")).status_code == 401
+        assert (await self.ask(("user", prompt), model="absent")).status_code == 404
+
+    async def test_person_who_asks_about_titles_is_answered(self) -> None:
+        await self.ask(("user", "Generate a concise title summarizing the chat history, please?"))
+        assert await in_database(Turn.objects.count) == 1
+
+
+class AnnotationTests(V1Tests):
+    async def annotations(self, *, stream: bool = False) -> tuple[str, list[dict[str, Any]]]:
+        with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
+            response = await self.ask(("user", NEAR), stream=stream)
+            if not stream:
+                message = response.json()["choices"][0]["message"]
+                return message["content"], message["annotations"]
+            deltas = [each["choices"][0]["delta"] for each in (await self.streamed(response))[:-1]]
+        return "".join(delta.get("content", "") for delta in deltas), deltas[-1]["annotations"]
+
+    async def test_citation_is_where_the_text_has_it_and_leads_to_the_passage(self) -> None:
+        for stream in (False, True):
+            text, [annotation] = await self.annotations(stream=stream)
+            citation = annotation["url_citation"]
+            assert annotation["type"] == "url_citation"
+            assert text[citation["start_index"] : citation["end_index"]] == "[1]"
+            assert citation["title"]
+            page = await AsyncClient().get(citation["url"].removeprefix("http://testserver"))
+            assert page.status_code == 200
+            stored = await in_database(Message.objects.filter(role="assistant").latest, "pk")
+            assert stored.sources[0]["title"].replace(" > ", " › ") in page.content.decode()
+            assert page["X-Robots-Tag"].startswith("noindex")
+
+    async def test_passage_is_read_by_whoever_may_use_the_deployment(self) -> None:
+        _text, [annotation] = await self.annotations()
+        address = annotation["url_citation"]["url"].removeprefix("http://testserver")
+        assert (await AsyncClient().get(address[:-2] + "/")).status_code == 404
+        own = Deployment.objects.filter(pk=self.deployment.pk)
+        await in_database(own.update, audience=Audience.GROUPS)
+        closed = await AsyncClient().get(address)
+        assert closed.status_code == 404
+        assert "passage-text" not in closed.content.decode()
+
+
+class OtherFormsTests(V1Tests):
+    async def send(self, name: str, **body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.secret}"}
+        data = {"model": self.deployment.slug, **body}
+        return await AsyncClient().post(f"/v1/{name}", data, "application/json", headers=headers)
+
+    async def test_older_completion_is_the_same_turn_in_another_form(self) -> None:
+        body = (await self.send("completions", prompt=KNOWN)).json()
+        stored = await in_database(Message.objects.get, role="assistant")
+        assert body["object"] == "text_completion"
+        assert body["choices"][0]["text"] == stored.content
+        chunks = await self.streamed(await self.send("completions", prompt=[KNOWN], stream=True))
+        assert chunks[-1] == "[DONE]"
+        assert "".join(each["choices"][0]["text"] for each in chunks[:-1]) == stored.content
+        refused = await self.send("completions", prompt=["a", "b"])
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt")
+
+    async def test_response_has_its_text_and_its_citations(self) -> None:
+        body = (await self.send("responses", input=KNOWN)).json()
+        [item] = body["output"]
+        [part] = item["content"]
+        stored = await in_database(Message.objects.get, role="assistant")
+        assert (body["object"], body["status"]) == ("response", "completed")
+        assert part["text"] == stored.content
+        [annotation] = part["annotations"]
+        assert part["text"][annotation["start_index"] : annotation["end_index"]] == "[1]"
+
+    async def test_streamed_response_is_numbered_and_ends_complete(self) -> None:
+        with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
+            response = await self.send("responses", input=NEAR, stream=True)
+            body = b"".join([part async for part in response]).decode()
+        blocks = [block.split("\ndata: ") for block in body.strip().split("\n\n")]
+        events = [json.loads(data) for _name, data in blocks]
+        assert [name.removeprefix("event: ") for name, _data in blocks] == [
+            event["type"] for event in events
+        ]
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert events[0]["type"] == "response.created"
+        deltas = [e["delta"] for e in events if e["type"] == "response.output_text.delta"]
+        assert "".join(deltas) == "À l'accueil [1]."
+        assert events[-1]["response"]["output"][0]["content"][0]["text"] == "À l'accueil [1]."
+
+    async def test_response_follows_the_one_that_it_names(self) -> None:
+        with scripted(*[ScriptedReply(pieces=["À l'accueil [1]."])] * 3):
+            first = (await self.send("responses", input=NEAR)).json()
+            again = "Et le mardi, à l'accueil de la bibliothèque ?"
+            second = await self.send("responses", input=again, previous_response_id=first["id"])
+            assert second.status_code == 200
+            prompt = str(model().calls[-1])
+        assert NEAR in prompt
+        kept = await in_database(Conversation.objects.latest, "created_at")
+        assert kept.client_thread is not None
+        assert kept.client_thread["exchanges"] == [[NEAR, "À l'accueil [1]."]]
+
+    async def test_response_before_belongs_to_the_key(self) -> None:
+        with scripted(ScriptedReply(pieces=["À l'accueil [1]."])):
+            first = (await self.send("responses", input=NEAR)).json()
+        others = await in_database(make_api_key, self.deployment)
+        for secret, previous in ((others, first["id"]), (self.secret, "resp_x")):
+            response = await AsyncClient().post(
+                "/v1/responses",
+                {"model": self.deployment.slug, "input": KNOWN, "previous_response_id": previous},
+                "application/json",
+                headers={"Authorization": f"Bearer {secret}"},
+            )
+            error = response.json()["error"]
+            assert response.status_code == 400
+            assert error["code"] == "previous_response_not_found"
+
+    async def test_items_of_a_client_that_keeps_its_thread(self) -> None:
+        items = [
+            {"role": "user", "content": [{"type": "input_text", "text": NEAR}]},
+            {"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "12"},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": KNOWN}]},
+        ]
+        assert (await self.send("responses", input=items)).status_code == 200
+        asked = await in_database(Message.objects.get, role="user")
+        assert asked.content == KNOWN
+
+    async def test_vectors_are_of_unit_length_in_both_encodings(self) -> None:
+        plain = (await self.send("embeddings", input=[KNOWN, NEAR])).json()["data"]
+        assert [row["index"] for row in plain] == [0, 1]
+        for row in plain:
+            assert sum(value**2 for value in row["embedding"]) == pytest.approx(1, abs=1e-4)
+        coded = (await self.send("embeddings", input=KNOWN, encoding_format="base64")).json()
+        packed = base64.b64decode(coded["data"][0]["embedding"])
+        assert list(memoryview(packed).cast("f")) == pytest.approx(plain[0]["embedding"])
+
+    async def test_texts_that_cannot_be_embedded_are_refused(self) -> None:
+        # The last four hold no character that an embedder reads.
+        unread = ("\u202e", "\0", "\ufeff", ["a", "\u200b "])
+        for wrong in ("", [], [1, 2], [" "], ["a"] * 129, None, *unread):
+            response = await self.send("embeddings", input=wrong)
+            assert (response.status_code, response.json()["error"]["param"]) == (400, "input")
+        assert (await self.send("embeddings", input="a", model="absent")).status_code == 404
+
+
+class RefusalTests(V1Tests):
+    async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
+        response = await self.post(**body)
+        error = response.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["message"]
+        return response.status_code, error
+
+    async def test_field_that_is_wrong_is_named(self) -> None:
+        for param, value in (
             ("model", None),
             ("messages", []),
             ("stream", "yes"),
@@ -273,8 +531,8 @@ class RefusalTests(V1Tests):
     async def test_bad_messages_are_named_by_their_place(self) -> None:
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]
         for messages, param in (
-            ([{"role": "user", "content": image}], "messages[0].content[0]"),
-            ([{"role": "tool", "content": "x"}], "messages[0].role"),
+            ([{"role": "user", "content": image}], "messages[0].content"),
+            ([{"role": "tool", "content": "x"}], "messages"),
             (["x"], "messages[0].role"),
             ([{"role": ["user"], "content": "x"}], "messages[0].role"),
             ([{"role": "user", "content": 3}], "messages[0].content"),

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import uuid
-from datetime import timedelta
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from itertools import chain, repeat
 from unittest import mock
 
@@ -13,6 +14,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.database import in_database
+from agents.exceptions import StorageUnavailableError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import (
@@ -27,9 +29,10 @@ from chat.runs import runner as runner_module
 from chat.runs.event_log.base import EVENTS_PER_RUN, NumberedEvent, PartialAnswer
 from chat.runs.event_log.memory import MemoryEventLogs
 from chat.runs.runner import Runner
-from chat.thread.turns import Ending, default_title, save_exchange
+from chat.runs.stale import interrupt_stale_turns
+from chat.thread.turns import Ending, default_title, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback
-from faqs.models import UnansweredQuestion
+from faqs.models import CachedResponse, UnansweredQuestion
 from tests.factories import make_conversation, make_library, make_turn
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.waiting import PATIENCE_SECONDS, until
@@ -41,6 +44,16 @@ async def start(runner: Runner, conversation: Conversation, question: str) -> uu
 
 async def told(runner: Runner, turn_id: uuid.UUID, after: int = 0) -> list[NumberedEvent]:
     return [numbered async for numbered in runner.follow(turn_id, after)]
+
+
+def clock_moved(by: timedelta) -> AbstractContextManager[object]:
+    """What the time of day is to everybody in the process."""
+    really = timezone.now
+
+    def moved() -> datetime:
+        return really() + by
+
+    return mock.patch("django.utils.timezone.now", moved)
 
 
 class RunnerTests(TestCase):
@@ -60,6 +73,34 @@ class RunnerTests(TestCase):
         last = (await told(runner, turn_id))[-1][1]
         assert isinstance(last, Done)
         assert last.answer_source == "direct_qa"
+
+    async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(
+        self,
+    ) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
+        with mock.patch("chat.turn.path.dispatch_and_search", trouble):
+            turn_id = await start(runner, conversation, KNOWN)
+            last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Failure)
+        assert (last.code, last.retryable) == ("storage_unavailable", True)
+        assert await start(runner, conversation, KNOWN) == turn_id
+        last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        assert await Message.objects.filter(conversation=conversation).acount() == 2
+
+    async def test_message_comes_again_after_the_conversation_went_on(self) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
+        with mock.patch("chat.turn.path.dispatch_and_search", trouble):
+            fallen = await start(runner, conversation, KNOWN)
+            await told(runner, fallen)
+        later = await runner.start(
+            conversation, question=KNOWN, client_message_id="b", language="fr"
+        )
+        await told(runner, later)
+        assert await start(runner, conversation, KNOWN) == fallen
+        assert isinstance((await told(runner, fallen))[-1][1], Failure)
 
     async def test_leases_are_renewed_again_after_a_database_error(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
@@ -224,6 +265,58 @@ class RunnerTests(TestCase):
         assert isinstance(last, Done)
         assert last.message_id is not None
 
+    async def test_answer_that_cannot_be_put_into_memory_is_given_and_said_in_the_log(self) -> None:
+        overlay = {"memory_learning": "valid", "memory_threshold": 0.7}
+        await in_database(Deployment.objects.update, config_overlay=overlay)
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        full = mock.patch.object(CachedResponse, "save", side_effect=OperationalError("disk full"))
+        with (
+            scripted(["Elles se réservent à l'accueil [1]."]),
+            full as saving,
+            self.assertLogs("chat.runs.afterwards", "WARNING") as logged,
+        ):
+            turn_id = await start(runner, conversation, NEAR)
+            last = (await told(runner, turn_id))[-1][1]
+            await _settle()
+        assert isinstance(last, Done)
+        assert last.status == "done"
+        saving.assert_called()
+        [line] = logged.output
+        assert str(turn_id) in line
+        assert "disk full" in line
+        assert not await CachedResponse.objects.aexists()
+        assert await Message.objects.filter(turn=turn_id, role=Role.ASSISTANT).aexists()
+
+    async def test_clock_that_moves_forward_takes_a_running_turn_for_dead_and_loses_nothing(
+        self,
+    ) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.2)):
+            turn_id = await start(runner, conversation, NEAR)
+            with clock_moved(timedelta(hours=1)):
+                assert await in_database(interrupt_stale_turns) == 1
+            last = (await told(runner, turn_id))[-1][1]
+        assert isinstance(last, Done)
+        turn = await Turn.objects.aget(pk=turn_id)
+        answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
+        assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois")
+
+    async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(
+        self,
+    ) -> None:
+        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
+        await in_database(
+            make_turn,
+            conversation,
+            status=TurnStatus.RUNNING,
+            lease_expires_at=timezone.now() - timedelta(seconds=1),
+        )
+        with clock_moved(-timedelta(hours=1)), pytest.raises(TurnRunningError):
+            await start(runner, conversation, KNOWN)
+        last = (await told(runner, await start(runner, conversation, KNOWN)))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "done"
+
     async def test_question_to_a_deleted_conversation_is_refused_by_name(self) -> None:
         gone = await in_database(make_conversation, self.deployment)
         await in_database(Conversation.objects.filter(pk=gone.pk).delete)
@@ -386,6 +479,29 @@ class RetryTests(TestCase):
         messages = [(m.role, m.content) async for m in Message.objects.all()]
         assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
         assert events[0][0] == EVENTS_PER_RUN + 1
+
+    async def test_a_retry_that_is_stopped_leaves_the_text_that_stood_before(self) -> None:
+        turn = await self.interrupted()
+        before = (await Message.objects.aget(role=Role.ASSISTANT)).content
+        assert before
+        with scripted(ScriptedReply(pieces=["U"], rest=threading.Event())):
+            await begun(self.runner, await self.runner.retry(turn, language="fr"))
+            self.runner.stop(self.conversation.pk)
+            last = (await told(self.runner, turn.pk))[-1][1]
+        assert isinstance(last, Done)
+        assert last.status == "interrupted"
+        kept = await Message.objects.aget(role=Role.ASSISTANT)
+        assert kept.content == last.content == before
+        assert [step for step in (await Turn.objects.aget()).trace if "text" in step] == []
+
+    async def test_a_retry_whose_process_dies_leaves_it_too(self) -> None:
+        turn = await self.interrupted()
+        before = (await Message.objects.aget(role=Role.ASSISTANT)).content
+        assert await in_database(reopen_turn, turn.pk)
+        assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
+        await Turn.objects.aupdate(lease_expires_at=timezone.now() - timedelta(seconds=1))
+        await in_database(interrupt_stale_turns, self.conversation.pk)
+        assert (await Message.objects.aget(role=Role.ASSISTANT)).content == before
 
     async def test_first_answer_that_comes_at_a_second_try_gives_the_title(self) -> None:
         await in_database(_generate_titles, self.deployment)

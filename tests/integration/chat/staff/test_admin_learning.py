@@ -10,7 +10,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verdict
 from chat.staff.quality.recent import recent_questions
 from chat.thread.verdicts import give_feedback
-from faqs.learning import without_citations
+from faqs.answers.texts import without_citations
 from faqs.models import (
     GroupStatus,
     LearnedResponse,

@@ -365,7 +365,8 @@ class EndpointTests(TestCase):
         schema = generator().get_schema(request=None, public=True)
         path = "/api/ui/chat-sessions/{conversation_id}/messages/batch"
         operation = schema["paths"][path]["post"]
-        assert set(operation["responses"]) == {"200", "401", "403", "404", "409", "413", "422"}
+        statuses = {"200", "401", "403", "404", "409", "413", "422", "4XX", "503"}
+        assert set(operation["responses"]) == statuses
         headers = {p["name"] for p in operation["parameters"] if p["in"] == "header"}
         assert headers == {"Idempotency-Key", "X-Operation-ID", "X-Relance-Index", "If-Match"}
         assert {"serviceToken": []} in operation["security"]

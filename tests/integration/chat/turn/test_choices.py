@@ -2,12 +2,14 @@
 
 import threading
 import uuid
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from string import ascii_lowercase
 from typing import Any
 from unittest import mock
 
+import pytest
 from django.db import connection
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
@@ -19,19 +21,24 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Verdict
 from chat.runs.afterwards import _keep_of
 from chat.thread.verdicts import give_feedback
-from faqs.choices import Choice, keep_choice, purge_choices
-from faqs.learning import save_learned, set_status
+from faqs import choices as choice_module
+from faqs.answers.writing import save_learned, set_status
+from faqs.choices import Choice, accept_choice, claim_question, keep_choice, purge_choices
+from faqs.exceptions import AnswerRejectedError
 from faqs.memory.entries import delete_entries
 from faqs.memory.entries import set_status as set_entry_status
 from faqs.models import (
     CachedResponse,
+    ChoiceClaim,
     ChoiceStatus,
     EntryStatus,
     LearnedResponse,
     LearnedStatus,
     OptionChoice,
+    Phrasing,
     StatusReason,
 )
+from knowledge.exceptions import EmbeddingUnavailableError
 from knowledge.models import Chunk
 from tests.admin_pages import (
     client_of,
@@ -313,7 +320,9 @@ class AcceptingDocumentChoiceTests(TestCase):
 
     async def test_answer_that_the_memory_has_by_now_is_not_replaced(self) -> None:
         await click(self.deployment)
-        entry = await in_database(make_entry, self.deployment, ASKED, "Six ou douze euros.")
+        entry = await in_database(
+            make_entry, self.deployment, ASKED, "Six ou douze euros.", validated_at=timezone.now()
+        )
         told = await in_database(accept, await OptionChoice.objects.aget())
         assert "la mémoire a déjà" in told
         await entry.arefresh_from_db()
@@ -377,6 +386,170 @@ class AcceptingValidatedChoiceTests(TestCase):
         told = await in_database(accept, await OptionChoice.objects.aget())
         assert "répond déjà" in told
         assert not await self.student.phrasings.aexists()
+
+
+class AcceptingAtOnceTests(TransactionTestCase):
+    """Two people accept two options of one question; each has looked for other answers before either writes."""
+
+    def setUp(self) -> None:
+        agent = make_agent()
+        self.deployment = make_deployment(agent, config_overlay=OVERLAY)
+        self.answers = [
+            make_learned(agent, question=CHOSEN, answer="La carte coûte 6 euros."),
+            make_learned(agent, question=OTHER, answer="La carte adulte coûte 12 euros."),
+        ]
+
+    def of_answers(self) -> list[OptionChoice]:
+        return [
+            make_choice(
+                self.deployment,
+                question=ASKED,
+                option=row.question,
+                answer=row.answer,
+                learned_id=row.pk,
+            )
+            for row in self.answers
+        ]
+
+    def of_passages(self) -> list[OptionChoice]:
+        document = add_document(self.deployment.agent, text=CARDS)
+        made = []
+        for option, answer in ((CHOSEN, "6 euros."), (OTHER, "12 euros.")):
+            [chunk] = [
+                each
+                for each in Chunk.objects.filter(document=document)
+                if option in {unit["question"] for unit in each.knowledge_units}
+            ]
+            [given] = [u["answer"] for u in chunk.knowledge_units if u["question"] == option]
+            source = {"type": "qa_pair", "chunk_id": chunk.pk, "text": given}
+            made.append(
+                make_choice(
+                    self.deployment,
+                    question=ASKED,
+                    option=option,
+                    answer=answer,
+                    chunk_id=chunk.pk,
+                    sources=[source],
+                )
+            )
+        return made
+
+    def accepted_at_once(self, choices: list[OptionChoice]) -> list[str]:
+        """What each was told, empty where nothing was wrong."""
+        both_looked = threading.Barrier(len(choices))
+        told = [""] * len(choices)
+        really_looked = choice_module._require_no_other_answer
+
+        def look(choice: OptionChoice) -> None:
+            really_looked(choice)
+            # Broken where the other one is not let in at all.
+            with suppress(threading.BrokenBarrierError):
+                both_looked.wait(timeout=2.0)
+
+        def accept_one(place: int) -> None:
+            try:
+                accept_choice(choices[place])
+            except AnswerRejectedError as error:
+                told[place] = str(error.public_message)
+            finally:
+                connection.close()
+
+        with mock.patch("faqs.choices._require_no_other_answer", look):
+            threads = [threading.Thread(target=accept_one, args=(n,)) for n in range(len(choices))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        return told
+
+    def require_one_winner(self, choices: list[OptionChoice], told: list[str]) -> OptionChoice:
+        assert sorted(map(bool, told)) == [False, True], told
+        assert any("quelqu’un d’autre" in each for each in told)
+        winner, loser = sorted(choices, key=lambda choice: bool(told[choices.index(choice)]))
+        winner.refresh_from_db()
+        loser.refresh_from_db()
+        assert winner.status == ChoiceStatus.ACCEPTED
+        # The winner's answer may be the loser's question's by now; the loser's option is not.
+        assert loser.status in (ChoiceStatus.OPEN, ChoiceStatus.ANSWERED)
+        assert not ChoiceClaim.objects.exists()
+        return winner
+
+    def test_one_of_two_validated_answers_gets_the_question(self) -> None:
+        choices = self.of_answers()
+        winner = self.require_one_winner(choices, self.accepted_at_once(choices))
+        phrased = Phrasing.objects.filter(text=ASKED).values_list("response_id", flat=True)
+        assert list(phrased) == [winner.response_id]
+        standing = LearnedResponse.objects.filter(status=LearnedStatus.VALID)
+        assert standing.count() == len(self.answers)
+
+    def test_one_of_two_passages_is_remembered(self) -> None:
+        choices = self.of_passages()
+        winner = self.require_one_winner(choices, self.accepted_at_once(choices))
+        entry = CachedResponse.objects.get()
+        assert (entry.answer, entry.status) == (winner.answer, EntryStatus.VALID)
+
+    def test_the_loser_is_told_by_the_admin_in_french(self) -> None:
+        [choice, _other] = self.of_answers()
+        claim_question(choice)
+        assert "quelqu’un d’autre accepte en ce moment" in accept(choice)
+        assert not Phrasing.objects.exists()
+
+    def test_what_fails_gives_the_question_back(self) -> None:
+        [choice, other] = self.of_answers()
+        failing = mock.patch(
+            "faqs.choices.find_same", side_effect=EmbeddingUnavailableError("away")
+        )
+        with failing, pytest.raises(EmbeddingUnavailableError):
+            accept_choice(choice)
+        accept_choice(other)
+        other.refresh_from_db()
+        assert other.status == ChoiceStatus.ACCEPTED
+
+    def test_who_died_holds_the_question_for_a_while_only(self) -> None:
+        [choice, other] = self.of_answers()
+        claim_question(choice)
+        with pytest.raises(AnswerRejectedError):
+            accept_choice(other)
+        ChoiceClaim.objects.update(expires_at=timezone.now())
+        accept_choice(other)
+        other.refresh_from_db()
+        assert other.status == ChoiceStatus.ACCEPTED
+
+    def overtaken(self, choice: OptionChoice, other: OptionChoice) -> None:
+        """`choice` is accepted so slowly that its time ends and somebody else begins with `other`."""
+        really_looked = choice_module._require_no_other_answer
+
+        def slowly(choice: OptionChoice) -> None:
+            really_looked(choice)
+            ChoiceClaim.objects.update(expires_at=timezone.now())
+            claim_question(other)
+
+        with (
+            mock.patch("faqs.choices._require_no_other_answer", slowly),
+            pytest.raises(AnswerRejectedError, match="trop longtemps"),
+        ):
+            accept_choice(choice)
+        choice.refresh_from_db()
+        assert choice.status == ChoiceStatus.OPEN
+        # The other one's hold is left to them.
+        assert ChoiceClaim.objects.count() == 1
+
+    def test_who_was_overtaken_adds_no_phrasing(self) -> None:
+        self.overtaken(*self.of_answers())
+        assert not Phrasing.objects.exists()
+
+    def test_who_was_overtaken_leaves_the_memory_alone(self) -> None:
+        self.overtaken(*self.of_passages())
+        assert not CachedResponse.objects.exists()
+
+    def test_claims_of_the_dead_are_tidied_up(self) -> None:
+        [choice, _other] = self.of_answers()
+        claim_question(choice)
+        purge_choices()
+        assert ChoiceClaim.objects.exists()
+        ChoiceClaim.objects.update(expires_at=timezone.now())
+        purge_choices()
+        assert not ChoiceClaim.objects.exists()
 
 
 class ListTests(TestCase):

@@ -104,9 +104,34 @@ class ClarificationTests(TestCase):
         done = listener.events[-1]
         assert isinstance(done, Done)
         assert done.answer_source == "clarification"
-        assert "euros" not in listener.text
+        marked = [source for source in result.answer.sources if "option" in source]
+        assert [source["option"] for source in marked] == list(range(1, len(marked) + 1))
         saved = await Message.objects.aget(role=Role.ASSISTANT)
         assert [source["question"] for source in saved.sources] == offered
+
+    async def test_offer_stands_beside_the_passages(self) -> None:
+        result, listener = await ask(self.deployment, ASKED)
+        assert result.answer.source == AnswerSource.CLARIFICATION
+        quoted, _ = await ask(
+            self.deployment,
+            "Aucune : chercher dans les documents",
+            await self.asked_before(listener.text),
+        )
+        assert quoted.answer.source == AnswerSource.EXTRACTIVE
+        passages = [source["chunk_id"] for source in quoted.answer.sources]
+        assert [source["chunk_id"] for source in result.answer.sources][: len(passages)] == passages
+        assert all(source["text"] for source in result.answer.sources)
+        assert quoted.answer.text in listener.text
+
+    async def test_declining_asks_the_model_the_question_before(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        with scripted(["Douze euros [1]."]):
+            await ask(self.deployment, ASKED, conversation)
+            result, listener = await ask(self.deployment, "aucune", conversation)
+            prompt = model().calls[0].messages[-1].content
+        assert result.answer.source == AnswerSource.LLM
+        assert prompt.endswith(ASKED)
+        assert listener.text == "Douze euros [1]."
 
     async def test_choice_is_answered_directly(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)

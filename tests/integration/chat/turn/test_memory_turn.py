@@ -1,21 +1,39 @@
 """The memory guard and learning in the path of a question."""
 
+from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.database import in_database
-from chat.models import AnswerSource, Message, MessageType, Role, Verdict
-from chat.protocol import Sources
+from chat.models import AnswerSource, Message, MessageType, Role, Turn, Verdict
+from chat.protocol import Done, Sources
 from chat.runs.afterwards import settle
+from chat.runs.stored_events import read_turn
 from chat.thread.turns import claim_turn
 from chat.thread.verdicts import give_feedback
 from chat.turn.memory import MEMORY_MODEL
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
-from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
+from faqs.answers.indexing import sync_learned
+from faqs.answers.writing import save_learned, set_status
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    LearnedResponse,
+    LearnedStatus,
+    UnansweredQuestion,
+)
 from knowledge.models import Chunk
-from tests.factories import make_conversation, make_entry, make_exchange, make_library, source_of
+from tests.factories import (
+    make_conversation,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_library,
+    source_of,
+)
 from tests.integration.chat.turn.test_path import FAR, Listener, ask, model, scripted
 
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -42,7 +60,7 @@ class MemoryTurnTests(TestCase):
         assert (result.answer.model, result.answer.llm_calls) == (MEMORY_MODEL, 0)
         assert listener.text == "De 9 heures à 20 heures."
         steps = [line["step"] for line in result.trace.lines]
-        assert steps == ["receive", "standalone", "embedding", "memory_guard", "save"]
+        assert steps == ["receive", "reading", "standalone", "embedding", "memory_guard", "save"]
         assert self.outcome(result.trace.lines) == "respond_from_memory"
 
     async def test_stored_answer_is_saved_as_a_cached_response_with_its_sources(self) -> None:
@@ -56,16 +74,39 @@ class MemoryTurnTests(TestCase):
         asked = await Message.objects.select_related("turn").aget(role=Role.USER)
         assert asked.type == "user_request"
 
+    async def test_end_of_a_stored_answer_carries_its_score_live_and_told_again(self) -> None:
+        await in_database(make_entry, self.deployment)
+        result, listener = await ask(self.deployment, OPEN)
+        live = listener.events[-1]
+        assert isinstance(live, Done)
+        assert live.as_json()["score"] == round(result.answer.score or 0, 4) > 0.9
+        turn = await Turn.objects.alatest("started_at")
+        stored = await in_database(read_turn, turn.pk)
+        assert stored.log is not None
+        told = stored.log.events[-1]
+        assert isinstance(told, Done)
+        assert told.as_json()["score"] == live.as_json()["score"]
+        with scripted(WRITTEN):
+            _, listener = await ask(self.deployment, NEAR)
+        written = listener.events[-1]
+        assert isinstance(written, Done)
+        assert written.as_json()["score"] is None
+
     async def test_answer_of_the_model_is_learned_and_given_the_next_time(self) -> None:
         with scripted(WRITTEN):
             first, _ = await ask(self.deployment, NEAR)
             second, listener = await ask(self.deployment, NEAR)
             model().assert_exhausted()
         assert first.answer.source == AnswerSource.LLM
-        assert self.outcome(first.trace.lines, "learn") == "kept"
+        assert self.outcome(first.trace.lines, "learn") == "stored"
+        stored = await Turn.objects.order_by("started_at").afirst()
+        assert stored is not None
+        line = next(line for line in stored.trace if line["step"] == "learn")
+        entry = await CachedResponse.objects.aget()
+        assert (line["outcome"], line["entry"]) == ("stored", entry.pk)
         assert second.answer.source == AnswerSource.MEMORY_GUARD
         assert listener.text == WRITTEN
-        assert second.answer.sources == first.answer.sources
+        assert second.answer.sources == [each for each in first.answer.sources if each["n"] == 1]
 
     async def test_temporary_chat_teaches_nothing(self) -> None:
         chat = await in_database(make_conversation, self.deployment, is_temporary=True)
@@ -179,6 +220,65 @@ class MemoryTurnTests(TestCase):
         with override_settings(MEMORY_SIMILARITY_THRESHOLD=0.7):
             result, _ = await ask(self.deployment, OPEN)
         assert result.answer.source == AnswerSource.MEMORY_GUARD
+
+
+class LearningFromValidatedAnswersTests(TestCase):
+    """A validated answer among the passages is an origin like any other, if the answer cites it."""
+
+    def setUp(self) -> None:
+        self.deployment = make_library(
+            config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"}
+        )
+        self.row = make_learned(
+            self.deployment.agent,
+            question="Comment se réservent les salles de réunion de la bibliothèque ?",
+            answer="Par téléphone.",
+        )
+
+    def number(self, sources: list[dict[str, Any]]) -> int:
+        return next(int(each["n"]) for each in sources if each.get("learned_id") == self.row.pk)
+
+    async def learned(self, write: Callable[[int], str]) -> CachedResponse:
+        """What is kept of an answer that the model writes, given the number of the validated answer."""
+        with scripted("Cela ne se réserve pas."):
+            result, _ = await ask(self.deployment, NEAR)
+        number = self.number(result.answer.sources)
+        await CachedResponse.objects.all().adelete()
+        with scripted(write(number)):
+            await ask(self.deployment, NEAR)
+        return await CachedResponse.objects.aget()
+
+    async def test_answer_that_does_not_cite_it_is_learned_and_not_followed(self) -> None:
+        entry = await self.learned(lambda number: f"À l'accueil [{2 if number == 1 else 1}].")
+        assert entry.status == EntryStatus.VALID
+        assert not await entry.answers.aexists()
+        assert [source["n"] for source in entry.sources] != []
+        self.row.answer = "Sur place."
+        await in_database(save_learned, self.row)
+        await in_database(sync_learned, [self.row.pk])
+        await entry.arefresh_from_db()
+        assert entry.status == EntryStatus.VALID
+
+    async def test_answer_that_cites_it_goes_to_review_once_it_changes(self) -> None:
+        entry = await self.learned(lambda number: f"Par téléphone, comme les autres [{number}].")
+        assert (entry.status, await entry.answers.acount()) == (EntryStatus.VALID, 1)
+        with scripted():
+            given, _ = await ask(self.deployment, NEAR)
+        assert given.answer.source == AnswerSource.MEMORY_GUARD
+        # The row alone: what is served does not wait for anything to follow it.
+        await LearnedResponse.objects.filter(pk=self.row.pk).aupdate(answer="Sur place.")
+        with scripted("Je ne sais pas."):
+            given, _ = await ask(self.deployment, NEAR)
+        assert given.answer.source == AnswerSource.LLM
+        await entry.arefresh_from_db()
+        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "chunk_changed")
+
+    async def test_answer_that_cites_it_goes_to_review_once_it_is_withdrawn(self) -> None:
+        entry = await self.learned(lambda number: f"Par téléphone, comme les autres [{number}].")
+        await in_database(set_status, [self.row], LearnedStatus.OBSOLETE)
+        await in_database(sync_learned, [self.row.pk])
+        await entry.arefresh_from_db()
+        assert entry.status == EntryStatus.TO_REVIEW
 
 
 class CommittedMemoryTests(TransactionTestCase):

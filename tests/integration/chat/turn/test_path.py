@@ -14,6 +14,7 @@ from agents.exceptions import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.llm.scripted import ScriptedLLM
 from agents.models import Deployment
+from chat.logs import masked
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle
@@ -119,7 +120,7 @@ class PathTests(TestCase):
             result, listener = await ask(self.deployment, FAR)
             model().assert_exhausted()
         assert result.answer.source == AnswerSource.GUARD_RAIL
-        assert listener.text == "Requête trop éloignée de la recherche fondamentale."
+        assert listener.text.startswith("Je n’ai rien trouvé à ce sujet.")
         assert await in_database(Message.objects.count) == 2
 
     async def test_near_question_goes_to_the_model_with_numbered_passages(self) -> None:
@@ -169,6 +170,16 @@ class PathTests(TestCase):
         result, _ = await ask(self.deployment, f"Et {KNOWN[0].lower()}{KNOWN[1:]}", conversation)
         assert self.steps(result)["standalone"] == "follow_up"
         assert result.answer.source != AnswerSource.DIRECT_QA
+        asked = Message.objects.filter(role=Role.USER).select_related("turn").order_by("pk")
+        assert [message.type async for message in asked] == ["user_request", "follow_up"]
+
+    async def test_direct_answer_is_logged_with_its_agent_and_its_masked_question(self) -> None:
+        with self.assertLogs("chat.logs", "INFO") as logs:
+            result, _ = await ask(self.deployment, KNOWN)
+        (line,) = [line for line in logs.output if "direct answer" in line]
+        assert f"agent={self.deployment.agent.slug} score={result.answer.score:.4f}" in line
+        assert f"question_matched={masked(KNOWN)}" in line
+        assert KNOWN not in line
 
     async def follow_up_of_the_fees(self, question: str) -> tuple[TurnResult, Listener]:
         conversation = await in_database(make_conversation, self.deployment)
@@ -192,6 +203,21 @@ class PathTests(TestCase):
         assert self.steps(result)["rewriting"] == "rejected"
         assert self.steps(result)["direct_answer"] == "follow_up"
         assert result.answer.llm_calls == 2
+
+    async def test_assent_that_the_model_rewrote_is_searched_so_and_given_no_stored_answer(
+        self,
+    ) -> None:
+        with scripted("Combien coûte la carte de lecteur ?", "Douze euros."):
+            result, _ = await self.follow_up_of_the_fees("oui, je veux bien")
+            model().assert_exhausted()
+        steps = self.steps(result)
+        assert (steps["standalone"], steps["rewriting"]) == ("follow_up", "rewritten")
+        assert steps["memory_guard"] == steps["direct_answer"] == "follow_up"
+
+    async def test_follow_up_is_searched_as_it_was_typed_too(self) -> None:
+        result, _ = await self.follow_up_of_the_fees(f"Et {KNOWN[0].lower()}{KNOWN[1:]}")
+        assert self.steps(result)["standalone"] == "follow_up"
+        assert result.answer.sources[0]["question"] == KNOWN
 
     async def test_plain_question_after_another_one_is_not_rewritten(self) -> None:
         with scripted():

@@ -13,7 +13,7 @@ from chat.models import AnswerSource, Conversation
 from chat.runs.afterwards import settle
 from chat.runs.terminal import _request, answer_row
 from chat.turn.path import run_turn
-from faqs.memory.files import export_memory, import_memory
+from faqs.files.memory_table import export_memory, import_memory
 from faqs.memory.keys import PHASE, Scope, key_hash
 from faqs.models import CachedResponse
 from faqs.recall import refusal_text, scope_of
@@ -70,7 +70,7 @@ class ScopeTests(TestCase):
         assert refused["reason"] == "scope"
         assert "apprise dans une autre phase ou un autre projet" in refusal_text(refused)
 
-    async def test_entries_that_were_imported_answer_as_before_and_in_their_own_scope(self) -> None:
+    async def test_entry_that_is_not_kept_to_its_scope_answers_outside_and_in_it(self) -> None:
         await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont"))
         for phase, project in (("", ""), ("audit", "pont")):
             assert (await self.ask(OPEN, phase, project))[

@@ -39,6 +39,7 @@ from chat.models import (
 )
 from chat.protocol import Done, Tool
 from chat.runs.stale import settle_stale_turns
+from chat.staff.explanation import explain_trace
 from chat.thread.batches import Batch, append_batch, load_thread
 from chat.thread.rounds import operation_id_of
 from chat.turn.toolbox import Toolbox, choose_tools
@@ -156,6 +157,21 @@ class SectionOneTests(LoopTestCase):
             criteria = model().calls[0].messages[0].content
         assert (result.answer.text, result.answer.stop_reason) == ("Oui.", StopReason.ANSWERED)
         assert "COMPLÈTE et SATISFAISANTE" in criteria
+
+    async def test_qualite_de_reponse_is_a_step_that_the_trace_shows(self) -> None:
+        answer = "Les salles se réservent à l'accueil, au plus tard la veille, avec la carte [1]."
+        for text, quality in ((answer, "satisfactory"), ("Oui.", "too_short")):
+            with self.story(asking(call("clock")), [text]):
+                result, _listener = await self.ask()
+            (line,) = [line for line in result.trace.lines if line["step"] == "quality"]
+            assert (line["outcome"], line["detail"]) == (quality, str(len(text)))
+        shown = {step.title: step for step in explain_trace(result.trace.lines)}
+        assert shown["Qualité de la réponse"].outcome == "Courte : 50 caractères au plus."
+
+    async def test_loop_that_ends_without_an_answer_judges_none(self) -> None:
+        with self.story(*(asking(call("weather", city="Lyon")) for _ in range(4))):
+            result, _listener = await self.ask()
+        assert "quality" not in [line["step"] for line in result.trace.lines]
 
     async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
@@ -743,8 +759,8 @@ class SectionTenTests(LoopTestCase):
         assert (result.answer.text, ran) == ("Pardon.", [])
 
 
-def served(server: ModelServer) -> override_settings:
-    options = {"base_url": server.base_url, "model": "strict", "api_key": "k"}
+def served(server: ModelServer, key: str = "k") -> override_settings:
+    options = {"base_url": server.base_url, "model": "strict", "api_key": key}
     backend = "agents.llm.openai.OpenAILanguageModel"
     return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": options}})
 

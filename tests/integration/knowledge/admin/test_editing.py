@@ -270,7 +270,7 @@ class TrialSearchTest(TestCase):
         with mock.patch.object(search_module, "threshold_profile", return_value=profile):
             page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
         self.assertNotContains(page, "Le garde-fou refuserait")
-        self.assertContains(page, "passe (")
+        self.assertContains(page, "≥ 1,5 : passe")
 
     def test_a_missing_index_is_a_message(self) -> None:
         deployment = make_deployment()

@@ -355,7 +355,7 @@ class IndexBuildTest(TestCase):
         build = make_build(status=BuildStatus.QUEUED)
         IndexBuild.objects.update(created_at=timezone.now() - timedelta(minutes=5))
         page = self.client.get(admin_url(IndexBuild, "change", build.pk))
-        self.assertContains(page, "Elle attend un worker")
+        self.assertContains(page, "En attente depuis 5 min 0 s. Aucun worker n’a encore été vu")
         past = timezone.now() - timedelta(seconds=1)
         self.assertContains(
             self.page(status=BuildStatus.RUNNING, lease_expires_at=past), "signe de vie"

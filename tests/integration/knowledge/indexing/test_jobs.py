@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.management import call_command
 from django.db import transaction
 from django.test import TestCase, override_settings
@@ -101,14 +102,31 @@ class FailureTests(TestCase):
     def test_retries_are_bounded_and_the_report_tells_each_document(self) -> None:
         with failing_store(""):
             build = self.run_with_retries()
-        assert build.status == BuildStatus.DONE
+        # Nothing of it was done.
+        assert build.status == BuildStatus.FAILED
         assert len(build.report["failed"]) == 4
+        assert build.error.startswith("0.md : ")
 
     def test_unreadable_file_is_never_retried(self) -> None:
         self.documents.append(store_document(agent=self.agent, name="vide.md", data=b" ").document)
         build = self.run_with_retries()
-        assert build.status == BuildStatus.DONE
+        assert build.status == BuildStatus.PARTLY_FAILED
         assert [row["item"] for row in build.report["failed"]] == ["vide.md"]
+
+    def test_file_that_this_worker_does_not_see_is_a_failure_that_can_be_tried_again(self) -> None:
+        document = self.documents[0]
+        with document.file.open("rb") as file:
+            data = file.read()
+        document.file.storage.delete(str(document.file.name))
+        build = self.run_with_retries()
+        assert build.status == BuildStatus.PARTLY_FAILED
+        assert "DOCUMENT_STORAGE" in build.error
+        document.file.storage.save(document.file.name, ContentFile(data))
+        retry_build(build)
+        run_build(build.pk)
+        build.refresh_from_db()
+        assert (build.status, build.error) == (BuildStatus.DONE, "")
+        assert self.statuses() == ["indexed"] * 4
 
     def test_rebuild_whose_store_stops_is_tried_again_in_its_own_generation(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)

@@ -14,6 +14,7 @@ from agents.llm.base import GenerationOptions, PromptMessage, Reply
 from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent
 from faqs import tasks
+from faqs.answers.writing import save_learned
 from knowledge import overlaps
 from knowledge.indexing import path
 from knowledge.indexing.path import index_documents, store_document
@@ -60,6 +61,16 @@ class PipelineTests(TestCase):
         assert (report.model_calls, report.rejected, report.waiting) == (1, 1, 0)
         assert report.prompt_tokens > 0
         assert report.completion_tokens > 0
+
+    def test_chunks_without_units_are_logged_by_their_identifiers(self) -> None:
+        with self.assertLogs("knowledge.indexing.path", "INFO") as logs:
+            self.index(ScriptedLLM([reply(BAD)]))
+        chunk = self.chunk()
+        told = f"chunks without units document_id={chunk.document_id} chunk_ids=[{chunk.pk}]"
+        assert [line.endswith(told) for line in logs.output] == [True]
+        Chunk.objects.all().delete()
+        with self.assertNoLogs("knowledge.indexing.path", "INFO"):
+            self.index(ScriptedLLM([reply(GOOD)]))
 
     def test_second_run_makes_no_model_call_also_where_nothing_was_kept(self) -> None:
         self.index(ScriptedLLM([reply(BAD)]))
@@ -220,7 +231,7 @@ class OverlapTests(TestCase):
         tasks.sync_learned([row.pk])
         assert QuestionOverlap.objects.get().kind == OverlapKind.CONTRADICTION
         row.answer = "La carte coûte 12 euros."
-        row.save()
+        save_learned(row)
         tasks.sync_learned([row.pk])
         assert QuestionOverlap.objects.get().kind == OverlapKind.DUPLICATE
         with self.captureOnCommitCallbacks(execute=True):

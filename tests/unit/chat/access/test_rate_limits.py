@@ -85,3 +85,24 @@ def test_address_is_one_for_a_customer_and_none_where_unreadable(settings: Any) 
     assert client_address(first, None) == client_address(second, None) == "2001:db8:1:2::/64"
     assert client_address("::ffff:203.0.113.7", None) == "203.0.113.7"
     assert client_address("", None) == client_address(None, "unknown") == ""
+
+
+@pytest.mark.parametrize(
+    "written", ["unknown", "_hidden", "203.0.113", "6.6.6.6 7.7.7.7", "[x]", "::1::2"]
+)
+def test_unreadable_word_of_a_proxy_leaves_nobody_uncounted(settings: Any, written: str) -> None:
+    settings.TRUSTED_PROXIES = 1
+    assert client_address("10.0.0.1", f"6.6.6.6, {written}") == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("203.0.113.7:5000", "203.0.113.7"),
+        ("[2001:db8:1:2::1]", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:2::1]:5000", "2001:db8:1:2::/64"),
+    ],
+)
+def test_port_that_a_proxy_adds_is_not_counted(settings: Any, written: str, address: str) -> None:
+    settings.TRUSTED_PROXIES = 1
+    assert client_address("10.0.0.1", written) == address

@@ -21,7 +21,7 @@ from chat.doors.openai.wire import WireError
 from chat.protocol import Failure
 from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
 
-TRY_AGAIN = (409, 429, 502, 503, 504)
+TRY_AGAIN = (408, 409, 429, 502, 503, 504)
 STATUSES = [
     (ours.InvalidMessageError(), 422),
     (ours.MessageTooLargeError(), 413),

@@ -24,7 +24,17 @@ def test_answer_goes_out_as_html_whose_citations_lead_to_its_sources() -> None:
     assert 'href="#source-t-1"' in frame["html"]
     assert "source-t-2" not in frame["html"]
     assert frame["content"] == "**Oui** [1] [2]"
-    told = {"status", "answerSource", "model", "messageId", "content", "html", "title", "agent"}
+    told = {
+        "status",
+        "answerSource",
+        "model",
+        "messageId",
+        "content",
+        "html",
+        "title",
+        "agent",
+        "score",
+    }
     assert set(frame) == {"type", "id"} | told
 
 

@@ -8,12 +8,19 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.clarification import MOST_OPTIONS, _asking, options_for, was_offered
+from chat.turn.clarification import (
+    FIRST_PASSAGES,
+    _asking,
+    none_was_meant,
+    options_for,
+    was_offered,
+)
 from chat.turn.values import Exchange
-from knowledge.search import Passage, SearchResult
+from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType
 
 ASKED = "Comment accéder au dossier ?"
+THRESHOLDS = Thresholds(direct_answer=0.75, guard_rail=0.0, guard_rail_questions=0.0)
 
 
 def hit(question: str, score: float, answer: str = "", **changes: object) -> Passage:
@@ -34,8 +41,8 @@ def hit(question: str, score: float, answer: str = "", **changes: object) -> Pas
 
 
 def offered(*hits: Passage, asked: str = ASKED, margin: float = 0.125) -> list[str]:
-    found = SearchResult(hits)
-    options = options_for(asked, found, threshold=0.75, band=0.25, margin=margin)
+    found = SearchResult(tuple(sorted(hits, key=lambda each: -each.relevance)))
+    options = options_for(asked, found, thresholds=THRESHOLDS, band=0.25, margin=margin)
     return [option.question for option in options]
 
 
@@ -76,11 +83,46 @@ def test_the_same_words_are_offered_once_and_are_no_choice_alone() -> None:
     assert offered(*twice, hit(POLICE, 0.6)) == [MEDICAL, POLICE]
 
 
+def test_nothing_is_offered_where_search_prefers_another_passage() -> None:
+    text = hit("", 0.9, answer="Un passage.", type=PointType.SOURCE_MATERIAL)
+    assert offered(hit(MEDICAL, 0.6), hit(POLICE, 0.6)) == [MEDICAL, POLICE]
+    assert offered(text, hit(MEDICAL, 0.6), hit(POLICE, 0.6)) == []
+
+
+def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
+    between = [
+        hit("", 0.61, answer=f"Passage {at}.", type=PointType.SOURCE_MATERIAL) for at in range(2)
+    ]
+    assert offered(hit(MEDICAL, 0.62), *between[:1], hit(POLICE, 0.6)) == [MEDICAL, POLICE]
+    assert offered(hit(MEDICAL, 0.62), *between, hit(POLICE, 0.6)) == []
+
+
+def test_what_lies_far_behind_the_first_is_not_offered() -> None:
+    """Of the words that a chunk has in common with the question, too, not of the vector alone."""
+    first = hit(MEDICAL, 0.6, lift=0.4)
+    assert offered(first, hit(POLICE, 0.6, lift=0.15)) == [MEDICAL, POLICE]
+    assert offered(first, hit(POLICE, 0.6, lift=0.14)) == []
+
+
+def test_another_language_is_not_offered() -> None:
+    asked = "Comment avoir accès à mon dossier ?"
+    english = hit("How do I access my medical record?", 0.6)
+    assert offered(hit(MEDICAL, 0.6), english, asked=asked) == []
+
+
+def test_twins_are_offered_once() -> None:
+    one = hit("Quel est le prix du dossier médical ?", 0.6, answer="Six euros.")
+    same_answer = hit("Combien coûte le dossier de santé ?", 0.6, answer="six euros")
+    same_question = hit("Combien coûte le dossier médical ?", 0.6, answer="6 €, à l’accueil.")
+    for twin in (same_answer, same_question):
+        assert offered(one, twin, asked="Prix du dossier ?") == []
+
+
 @given(st.lists(st.floats(0, 1, width=16), max_size=12))
-def test_two_to_four_are_offered_or_none(scores: list[float]) -> None:
+def test_two_to_three_are_offered_or_none(scores: list[float]) -> None:
     hits = [hit(f"{ASKED[:-2]} {chr(97 + at) * 6} ?", score) for at, score in enumerate(scores)]
     options = offered(*hits)
-    assert len(options) in (0, *range(2, MOST_OPTIONS + 1))
+    assert len(options) in (0, *range(2, FIRST_PASSAGES + 1))
     assert len(set(options)) == len(options)
 
 
@@ -93,3 +135,17 @@ def test_a_choice_is_known_in_either_language_and_nothing_else_is(language: str)
     assert not was_offered("Autre chose ?", history)
     assert not was_offered(POLICE, [])
     assert not was_offered(POLICE, [Exchange(uuid.uuid4(), ASKED, f"Voici :\n- {POLICE}")])
+
+
+@pytest.mark.parametrize("language", ["fr", "en"])
+def test_declining_is_known_by_its_button_and_by_a_word(language: str) -> None:
+    with translation.override(language):
+        text = _asking([hit(MEDICAL, 0.6), hit(POLICE, 0.6)])
+    history = [Exchange(uuid.uuid4(), ASKED, text)]
+    button = text.split("\n")[-1].removeprefix("- ")
+    for said in (button, "Aucune !", "none of these", "NON"):
+        assert none_was_meant(said, history), said
+    assert not none_was_meant(MEDICAL, history)
+    assert not none_was_meant("Aucune idée, et vous ?", history)
+    assert not none_was_meant(button, [Exchange(uuid.uuid4(), ASKED, "Voici.")])
+    assert not none_was_meant(button, [])

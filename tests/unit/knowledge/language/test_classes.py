@@ -1,27 +1,11 @@
 """The files of words: what a language has to bring."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from knowledge.language import classes
 from knowledge.language.classes import LANGUAGES, one_of, word_class, word_classes
 from knowledge.language.folding import fold
-
-
-def test_every_file_of_words_is_a_language() -> None:
-    files = (Path(classes.__file__).parent / "words").glob("*.toml")
-    assert sorted(file.stem for file in files) == sorted(LANGUAGES)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_language_lacks_no_class_that_another_has(language: str) -> None:
-    known = {name for other in LANGUAGES for name in word_classes(other)}
-    missing = sorted(known - set(word_classes(language)))
-    assert not missing, (
-        f"words/{language}.toml lacks: {', '.join(missing)} (empty where it has none)"
-    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -1,0 +1,1 @@
+"""What the processes of a site tell of themselves: that a worker lives (`heartbeat`), what upkeep was done (`upkeep`)."""

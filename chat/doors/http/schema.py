@@ -1,0 +1,102 @@
+"""What `/api/schema/` says of the questions asked over `/api/rag`, of refusals, and an example of each body.
+
+Every example is one that a site with a deployment `demo` takes as it stands.
+"""
+
+from typing import Any
+
+_TEXT = {"type": "string"}
+_ID = {"type": "string", "format": "uuid"}
+_QUESTION = {
+    "type": "object",
+    "required": ["message", "clientMessageId"],
+    "additionalProperties": True,
+    "properties": {
+        "message": _TEXT,
+        "clientMessageId": {**_TEXT, "description": "The same again finds the turn that it began."},
+        "conversationId": {**_ID, "nullable": True},
+        "deployment": {**_TEXT, "description": "Where no conversation is named."},
+        "replaces": {
+            **_ID,
+            "nullable": True,
+            "description": "The turn that this one is a version of.",
+        },
+        "phase": _TEXT,
+        "project": _TEXT,
+    },
+}
+_CSRF = {
+    "in": "header",
+    "name": "X-CSRFToken",
+    "schema": _TEXT,
+    "description": "The value of the cookie `csrftoken`; demanded with the session's cookie.",
+}
+_AFTER = {
+    "in": "header",
+    "name": "Last-Event-ID",
+    "schema": {"type": "integer", "minimum": 0, "default": 0},
+}
+_TURN = {"in": "path", "name": "turn_id", "required": True, "schema": _ID}
+_EVENTS = {
+    "description": "Events: `meta`, `sources`, `delta`, `tool`, and `done` or `error` at the end.",
+    "content": {"text/event-stream": {"schema": _TEXT}},
+}
+_STOPPED = {
+    "description": "`stopped` is false where the turn had ended.",
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "properties": {"stopped": {"type": "boolean"}}}
+        }
+    },
+}
+_REFUSED = {
+    "description": "`code` and `message`, or what is wrong by field.",
+    "content": {"application/json": {"schema": {}}},
+}
+#: By operation.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "rag_chat": {"message": "Bonjour", "clientMessageId": "a1", "deployment": "demo"},
+    "conversations_create": {"deployment": "demo"},
+    "conversations_partial_update": {"title": "Candidatures"},
+    "message_feedback": {"verdict": "up"},
+    "v1_chat_completions": {
+        "model": "demo",
+        "messages": [{"role": "user", "content": "Bonjour"}],
+    },
+    "v1_completions": {"model": "demo", "prompt": "Bonjour"},
+    "v1_responses": {"model": "demo", "input": "Bonjour"},
+    "v1_embeddings": {"model": "demo", "input": ["Bonjour"]},
+}
+
+
+def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
+    """A post-processing hook of drf-spectacular, after that of `/v1`: these views are no part of REST framework."""
+    chat = _operation("rag_chat", "200", _EVENTS, _CSRF)
+    chat["requestBody"] = {"required": True, "content": {"application/json": {"schema": _QUESTION}}}
+    below = "/api/rag/turns/{turn_id}/"
+    result["paths"] |= {
+        "/api/rag/chat": {"post": chat},
+        f"{below}events": {"get": _operation("turn_events", "200", _EVENTS, _TURN, _AFTER)},
+        f"{below}retry": {"post": _operation("turn_retry", "200", _EVENTS, _TURN, _CSRF)},
+        f"{below}stop": {"post": _operation("turn_stop", "202", _STOPPED, _TURN, _CSRF)},
+    }
+    for path, operations in result["paths"].items():
+        for operation in operations.values():
+            if path.startswith("/api/"):
+                operation["responses"] |= {"4XX": _REFUSED, "503": _REFUSED}
+            if operation["operationId"] in EXAMPLES:
+                content = operation["requestBody"]["content"]["application/json"]
+                content["example"] = EXAMPLES[operation["operationId"]]
+    return result
+
+
+def _operation(
+    name: str, status: str, answer: dict[str, Any], *parameters: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "operationId": name,
+        "tags": ["rag"],
+        "security": [{"cookieAuth": []}, {}],
+        "parameters": list(parameters),
+        "responses": {status: answer},
+    }

@@ -1,0 +1,65 @@
+"""Which pages may open a socket: those of this very site, scheme, host and port, and those that forms are accepted from.
+
+A browser sends its cookies with a socket whatever page opens it, and holds no page back; so the rule is that of forms
+(`CsrfViewMiddleware`): the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`. Behind a proxy both
+see what the proxy says of the scheme (`BEHIND_TLS`) and the host.
+"""
+
+from io import BytesIO
+from typing import Any
+from urllib.parse import urlsplit
+
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
+from django.utils.http import is_same_domain
+
+
+class OwnOriginOnly:
+    """The ASGI application within, for sockets whose page may open one; a refused handshake (403) for others."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        application = self._application if is_allowed(scope) else WebsocketDenier()
+        await application(scope, receive, send)
+
+
+def is_allowed(scope: dict[str, Any]) -> bool:
+    """Whether the page that opens this socket may. Without one origin, and one that is an address, it is no page."""
+    told = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+    origin = _parts(told[0]) if len(told) == 1 else None
+    if origin is None:
+        return False
+    scheme = "https" if scope.get("scheme") == "wss" else "http"
+    request = ASGIRequest({**scope, "scheme": scheme, "method": "GET"}, BytesIO())
+    try:
+        own = f"{'https' if request.is_secure() else 'http'}://{request.get_host()}"
+    except DisallowedHost:
+        return False
+    return origin == _parts(own) or any(
+        _is_named(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS
+    )
+
+
+def _parts(origin: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port, the scheme's usual one where none is written."""
+    try:
+        parts = urlsplit(origin)
+        port = parts.port
+    except ValueError:
+        return None
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    if not parts.hostname or usual is None:
+        return None
+    return parts.scheme, parts.hostname, port or usual
+
+
+def _is_named(origin: tuple[str, str, int], trusted: str) -> bool:
+    """Whether an entry of `CSRF_TRUSTED_ORIGINS` means this origin: itself, or `https://*.example.org` its subdomains."""
+    named = _parts(trusted.replace("://*.", "://.", 1))
+    if named is None or (origin[0], origin[2]) != (named[0], named[2]):
+        return False
+    return is_same_domain(origin[1], named[1])

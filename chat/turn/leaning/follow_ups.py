@@ -1,0 +1,338 @@
+"""Is a question a follow-up, and what is searched for it?
+
+Rules only, French and English, pure. A follow-up leans on the exchange before it. The rules look for what a question
+lacks, by linguistic class rather than by phrase:
+
+- `connective`: it opens or closes with a word that joins it to something said ("et pour 2024 ?", "Charities as well?");
+- `demonstrative`: it points ("cela", "ce fichier", "those", "C'est gratuit ?") and has not named what at;
+- `pronoun`: a pronoun or possessive has no noun before it in the question ("doit-elle payer ?", "Qui les prononce ?");
+- `ellipsis`: its verb or the verb's complement is missing ("Renouvelable ?", "On peut refuser ?");
+- `generic`: every word of it fits any subject ("Quels documents faut-il ?", "What are the conditions?").
+
+They lean towards "follow-up": the price of that error is a direct answer not given, the price of the other is an answer
+to another question. Without a previous question nothing can be a follow-up. Measured by `benchmarks/followups`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from chat.turn.leaning.own_subject import (
+    reply_rule,
+    subject_rule,
+    topic_is_part,
+    without_openers,
+)
+from knowledge.language.classes import one_of, word_class
+from knowledge.language.folding import fold_letters
+
+_COURTESIES = word_class("courtesies")
+_COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
+_CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
+_CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
+#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
+_ELLIPTIC_HEAD = re.compile(
+    r"^(?:pour|en|avec|sans|chez|au|aux|a|de|d'|des|du|par|dans|sur|sous|pendant|depuis|apres|avant|vers|si|"
+    r"for|in|with|without|at|if|by|on|from|to|after|before|during|within|under|of)(?: |(?<='))"
+    r"(?!.*\b(?:quel|quelle|quels|quelles|qui|quoi|combien|quand|comment|which|what|whom|how|when)\b)"
+    r"(?:[^\s,]+ ){0,4}[^\s,]+$"
+)
+_ELLIPTIC_MEASURE = re.compile(
+    r"^combien pour (?:\S+ ){0,2}\S+$|"
+    r"^(?:who|qui) \S+$|^what(?:'s| is| are) (?:not )?\w+ed$|"
+    r"^(?:(?:vers|de|dans|par|pour) )?quel(?:le)?s? \w+ \w+(?:er|ir|re|oir)$|"
+    r"^(?:sous|dans|pendant|pour|avec|depuis|jusqu'a|a|en|au bout de|within|for|in|until|under|at)? ?"
+    r"(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$"
+)
+_BARE_QUESTION_WORD = re.compile(
+    r"^(?:c'?est )?(?:pourquoi|comment|combien|quand|ou|qui|lequel|laquelle|lesquels|lesquelles|"
+    r"c'est vers dire|par exemple|ah bon|vraiment|why|how|when|where|who|which|which one|how much|how many|"
+    r"how long|really|for example|meaning)(?: (?:ca|cela|donc|so|not|pas|exactement|exactly|then))?\s*[?.!]*$"
+)
+#: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
+_NO_COMPLEMENT = re.compile(
+    r"^(?:est-ce (?:que |qu'))?(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)"
+    r"(?: etre)?(?: \w+)?$|"
+    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get )?\w+$"
+)
+_DEMONSTRATIVE = re.compile(
+    r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
+    r"ce dernier|cette derniere|ces derniers|ces dernieres|le meme|la meme|les memes|de meme|"
+    r"the same|the former|the latter|do so|ones|(?<!is )(?<!are )(?<!was )there)\b|"
+    r"\b(?:a|an|the|another|other|which|become|have|get|need) (?:\w+ )?one$|"
+    r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|moment|mois|annee|semaine|jours?|week|que|qui|qu|dont|sont|n|ne|sera)\w+|"
+    r"\b(?:this|these|those) (?!year|month|week|morning|evening|weekend|summer|winter)\w+|"
+    r"\b(?:this|that|these|those)$|"
+    r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
+)
+#: "C'est gratuit ?", not "c'est légal de filmer…".
+_IT_IS = re.compile(
+    r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))"
+)
+_IMPERSONAL = re.compile(
+    r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
+    r"(?:me|te|nous|vous) faut-il|s'agit-il|il s'agit|existe-t-il|il existe|reste-t-il|il (?:me |vous )?reste|"
+    r"se passe-t-il|il se passe|arrive-t-il|il arrive|vaut-il mieux|il vaut mieux|suffit-il|il suffit|"
+    r"fait-il|convient-il|"
+    r"(?:est|etait|serait|sera)-il (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|legal|"
+    r"prevu|preferable|conseille|recommande|encore)|"
+    r"il est (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|prevu|preferable|conseille|"
+    r"recommande)|qu'en est-il|qu'est-ce que c'est que|"
+    r"is it (?:\w+ )?(?:possible|necessary|mandatory|allowed|legal|true|normal|safe|ok|okay|worth|compulsory|required|better|"
+    r"illegal|hard|easy)|it is (?:possible|necessary|mandatory|allowed|legal|true|normal)|"
+    r"(?:does|will|would|did) it (?:\w+ )?(?:take|cost)(?: \w+){0,4} (?:to|for|a|before)|it (?:\w+ )?takes? (?:to|for|a)|is it (?:\w+ )?to|what time is it|(?:is|does) it (?:rain|snow)\w*)\b"
+)
+#: With the verb that it is joined to: "gardent-ils" has what stands before it to look at.
+_FRENCH_SUBJECT = re.compile(r"(?:\b\w+-(?:t-)?)?\b(?:il|elle|ils|elles)\b")
+_ENGLISH_PRONOUN = re.compile(r"\b(?:it|they|he|she|him|them)\b")
+_ENGLISH_POSSESSIVE = re.compile(r"\b(?:his|her|its|their)\b")
+#: A pronoun does not stand for another noun of its own clause ("How does exercise affect it?"): where a clause ends.
+_CLAUSE_END = re.compile(
+    r"[,;:.?!]|\b(?:and|or|but|if|when|while|because|that|which|who|whose|after|before|until|once|so|than|unless|whether|"
+    r"where|how|why)\b|(?<=\w )(?:can|could|will|would|should|do|does|did|what) (?:i|you|we|my)\b"
+)
+_THEY = re.compile(r"^(?:il|elle|ils|elles|it|they|he|she)\b")
+#: What stands for a place, a thing or a person that is not the subject: it needs a noun beside the subject.
+_OBJECT_PRONOUN = re.compile(
+    r"\b(?:y|lui) (?!a\b|avoir\b)\w+|"
+    r"(?<!-)\b(?:qui|je|tu|on|nous|vous|ils?|elles?|ne) (?:me |te |nous |vous )?(?:(?:le|la|les|leur|en) |l')\w+|"
+    r"\b(?:la|les|leur) \w{2,}[^mn]ent\b|"
+    r"(?:\b(?:dois|doit|doivent|devons|devez|peux|peut|puis|peuvent|pouvons|pouvez|faut|veux|veut|voudrais|vais|va|vas|"
+    r"allez|pourrais|pourrait|devrais|devrait)|-(?:je|on|nous|vous|il|elle)) (?:le|la|les|lui|leur|en|y) "
+    rf"(?!(?:{one_of('nouns_like_infinitives')})s?\b)\w+(?:er|ir|dre|tre|oir|ire)\b|"
+    r"\b\w+(?:e|ez|ns|is)-(?:le|la|les|lui|leur|en)\b|"
+    r"(?:(?:^|\b(?:comment|quand|pourquoi|combien|peux|peut|dois|doit|faut|pour|sans|qui peut)|-\w+) )"
+    rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
+    r"(?! (?:est|sont|peut|doit|a|ont|sera|peuvent|doivent|de|du|des|\w+-)| d')"
+)
+_OWNER = re.compile(r"\b(?:est|sont|vers quoi servent|vers quoi sert) (?:son|sa|ses|leurs?)\b")
+#: A noun with its determiner: what a later pronoun may stand for.
+_NOUN_PHRASE = re.compile(
+    r"\b(?:(?:les?|la|un|une|des|du|de|d|au|aux|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos|quels?|quelles?|chaque|par|"
+    r"the|an?|my|your|our|of|for|every|each|any) (?!plus\b)|l')(\w{3,})"
+)
+_DEFINITE = re.compile(
+    r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}"
+)
+_CLAUSE_HEAD = re.compile(
+    r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
+)
+
+_GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
+#: A verb that anyone can recognise; without one, and without a question word, a question is a fragment.
+_VERB = re.compile(
+    rf"\b(?:{one_of('common_verbs')})\b|\w-(?:t-)?(?:je|tu|il|elle|on|nous|vous|ils|elles|ce)\b|"
+    r"\b(?:je|tu|on|nous|vous|ils|elles|i|we|you) \w+|\b(?:j|qu|n|s)'\w+|"
+    r"\b(?:qu'|que|quoi|qui|quand|comment|combien|pourquoi|quel|quelle|quels|quelles|lequel|"
+    r"what|which|who|when|where|why|how)\b"
+)
+#: "Un recours est possible ?", "La CNIL est-elle compétente ?": possible for what, competent for what?
+_BARE_PREDICATE = re.compile(
+    r"^(?:\S+ ){1,4}(?:est|sont|serait|is|are)(?:-(?:t-)?(?:il|elle|ils|elles))? "
+    r"(?:possibles?|necessaires?|valables?|normale?s?|competente?s?|autorisee?s?|requise?s?|suffisante?s?|"
+    r"possible|necessary|valid|enough|competent|required|needed|allowed)$|"
+    r"^(?:une?|an?|is an?|faut-il une?) (?:\S+ ){1,3}(?:est|is)?(?:-(?:t-)?(?:il|elle))? ?"
+    r"(?:obligatoire|gratuite?|payante?|legale?|interdite?|mandatory|free|legal|compulsory)$"
+)
+#: Fragments name their subject from three such words on: "Horaires bibliothèque centrale samedi".
+_FRAGMENT_WORDS = 2
+#: Longer questions say what they are about; rules read their beginning, in bounded time.
+_READ_CHARACTERS = 500
+#: Of what was said before, so much is looked through for the nouns that a message takes up.
+_SAID_CHARACTERS = 2_000
+#: A pronoun or pointer is taken to be explained by two such words before it.
+_NAMED_BEFORE = 2
+_WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneQuestion:
+    """`text` is what is embedded and searched; `is_follow_up` bars stored answers; `rule` says why.
+
+    `question` is what was typed. A follow-up that the model rewrote (`chat.turn.question.rewriting`) keeps its rule and is none any more.
+    """
+
+    text: str
+    is_follow_up: bool
+    rule: str = ""
+    question: str = ""
+    #: What is searched beside `text`, the better counts: the follow-up as it was typed. Empty: nothing is.
+    alone: str = ""
+
+
+#: Rules by which a message takes up what was said, and asks nothing by itself.
+TAKEN_UP = frozenset(("assent", "choice", "reply"))
+
+
+def standalone_question(
+    question: str, previous_question: str, answer: str = ""
+) -> StandaloneQuestion:
+    """A follow-up is searched together with the question before it; anything else is left alone.
+
+    `answer` is what was said to the question before. Inside a conversation the burden turns: a message that does not name
+    its own subject is taken for a follow-up (`chat.turn.leaning.own_subject`).
+    """
+    rule = leaning_rule(question, previous_question, answer) if previous_question else ""
+    if not rule:
+        return StandaloneQuestion(text=question, is_follow_up=False, question=question)
+    joined = f"{previous_question}\n{question}"
+    return StandaloneQuestion(
+        text=joined,
+        is_follow_up=True,
+        rule=rule,
+        question=question,
+        alone="" if rule in TAKEN_UP else question,
+    )
+
+
+def leaned_on(questions: Sequence[str]) -> str:
+    """What a follow-up to these questions leans on: the last that stands alone and those behind it, oldest first."""
+    first = len(questions) - 1
+    while first > 0 and leaning_rule(questions[first], questions[first - 1]):
+        first -= 1
+    return "\n".join(questions[first:])
+
+
+def leaning_rule(question: str, previous: str, answer: str = "") -> str:
+    """Why a message of a conversation leans on the exchange before it, or an empty string."""
+    read = question[:_READ_CHARACTERS].strip()
+    folded = _folded(read)
+    if _is_courteous(folded):
+        return ""
+    core = without_openers(folded)
+    is_question = read.endswith("?")
+    if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
+        return rule
+    topic, _body = _topic_and_body(core)
+    said = f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}"
+    if topic and not topic_is_part(topic):
+        return ""
+    return subject_rule(core, read, _folded(said))
+
+
+def follow_up_rule(question: str) -> str:
+    """The rule that says this lacks something, wherever it is asked, or an empty string."""
+    folded = _folded(question[:_READ_CHARACTERS])
+    if _is_courteous(folded):
+        return ""
+    topic, body = _topic_and_body(folded)
+    bare = " ".join(_IMPERSONAL.sub(" _ ", body).split())
+    if _CONNECTIVE_HEAD.search(folded) or _CONNECTIVE_TAIL.search(folded):
+        return "connective"
+    if _is_elliptic(folded, bare, has_topic=bool(topic)):
+        return "ellipsis"
+    if not topic and _points_outside(bare):
+        return "demonstrative"
+    if not topic and _has_loose_pronoun(bare):
+        return "pronoun"
+    return "" if _specific_words(folded) else "generic"
+
+
+def _folded(question: str) -> str:
+    """Lower case, without accents, quotes and end marks. « à » and « où » stay apart from « a » and « ou »."""
+    named = re.sub(r"\bIT\b", "informatics", question)
+    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", named.lower()))
+    text = re.sub(r"[\"«»()]", " ", fold_letters(text))
+    return " ".join(text.split()).rstrip(" ?.!").lstrip(" -")
+
+
+def _topic_and_body(folded: str) -> tuple[str, str]:
+    """What a question names before its first colon or comma ("Le TAJ, c'est quoi ?"), and the question itself."""
+    for mark in (" : ", ": ", ", "):
+        head, found, rest = folded.partition(mark)
+        if found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _says(head):
+            return head, rest
+    return "", folded
+
+
+def _is_courteous(folded: str) -> bool:
+    words = set(_WORDS.findall(folded))
+    return bool(words & _COURTESIES) and words <= _COURTEOUS
+
+
+def _says(head: str) -> bool:
+    """Whether it is a clause of its own, "Ils me demandent une pièce", and no topic."""
+    return bool(_VERB.search(head) or _THEY.match(head))
+
+
+def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
+    if _BARE_QUESTION_WORD.search(folded):
+        return True
+    if has_topic:
+        return False
+    if _ELLIPTIC_HEAD.search(folded) and not _VERB.search(folded):
+        return True
+    if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
+        return True
+    specific = _specific_words(folded)
+    if _BARE_PREDICATE.search(folded) and len(specific) <= 1:
+        return True
+    return not _VERB.search(folded) and len(specific) <= _FRAGMENT_WORDS
+
+
+def _points_outside(bare: str) -> bool:
+    """Whether it points at something, and says too little before for that to be what it points at."""
+    return any(
+        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
+        for pattern in (_DEMONSTRATIVE, _IT_IS)
+        for found in pattern.finditer(bare)
+    )
+
+
+def _has_loose_pronoun(bare: str) -> bool:
+    """Whether a pronoun has nothing before it in the question that it could stand for."""
+    if _OWNER.search(bare):
+        return True
+    for found in _FRENCH_SUBJECT.finditer(bare):
+        before = bare[: found.start()]
+        if not _specific_words(before) and not _DEFINITE.search(before):
+            return True
+    if any(not _is_named_before(bare[: each.start()]) for each in _ENGLISH_PRONOUN.finditer(bare)):
+        return True
+    for found in _ENGLISH_POSSESSIVE.finditer(bare):
+        before = bare[: found.start()]
+        if not _names_something(before) and len(_specific_words(before)) < _NAMED_BEFORE:
+            return True
+    return any(
+        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
+        for found in _OBJECT_PRONOUN.finditer(bare)
+    )
+
+
+def _is_named_before(before: str) -> bool:
+    """Whether a clause before the pronoun's own names something that it may stand for."""
+    ends = [each.start() for each in _CLAUSE_END.finditer(before)]
+    named = before[: ends[-1]] if ends else ""
+    return bool(_names_something(named) or _specific_words(named))
+
+
+def _names_something(before: str) -> bool:
+    return any(not _GENERIC.match(noun) for noun in _NOUN_PHRASE.findall(before))
+
+
+def _specific_words(text: str) -> list[str]:
+    """The words that belong to one subject rather than to any."""
+    words = (piece for word in _WORDS.findall(text) for piece in _pieces(word))
+    return [word for word in words if not is_generic(word)]
+
+
+def _pieces(word: str) -> list[str]:
+    """An inverted verb is read without its pronoun."""
+    return [word] if "-" not in word else [p for p in word.split("-") if len(p) > 1]
+
+
+def folded_words(text: str) -> list[str]:
+    """The words of a text, without case, accents and punctuation, for comparing two texts."""
+    return [piece for word in _WORDS.findall(_folded(text)) for piece in _pieces(word)]
+
+
+def asking_part(text: str) -> str:
+    """A message without the assents and thanks around what it asks."""
+    return without_openers(_folded(text))
+
+
+@lru_cache(maxsize=4096)
+def is_generic(word: str) -> bool:
+    """Whether a folded word fits any subject."""
+    return bool(_GENERIC.match(word)) or word.isdigit()

@@ -1,0 +1,202 @@
+"""Whether this process can answer questions, part by part: what `/readyz` tells.
+
+Required are the database, with a write, and the vector store: without them no question is answered, and a load balancer is
+to send it elsewhere. The other parts are told and take nothing out of service: a site without its broker, its Redis or its
+model still gives what it has.
+
+Each part is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for `PROBE_TIMEOUT_SECONDS`; a look that
+hangs is not begun a second time. However often somebody asks, the site is not loaded by it.
+"""
+
+import logging
+import math
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.core.cache import cache as shared_cache
+from django.db import connections, transaction
+
+from agents.llm.base import language_model
+from agents.models import StorageProbe
+from agents.processes.heartbeat import worker_state
+from chat.metrics import MODEL_SEEN
+from knowledge.indexing.jobs.queue import waiting_seconds
+from knowledge.vectors.base import vector_store
+
+logger = logging.getLogger(__name__)
+
+#: What a look finds: `status`, and what else there is to say.
+Detail = Mapping[str, Any]
+OK: Detail = {"status": "ok"}
+_UNAVAILABLE: Detail = {"status": "unavailable"}
+#: Nothing is wrong with a part that is not there, or that nobody has needed yet.
+_FINE = frozenset({"ok", "unknown", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that an answer may need; `look` raises, or returns what it found."""
+
+    name: str
+    look: Callable[[], Detail]
+    is_required: bool = False
+
+
+class _Look:
+    """The last look at one part, and the one that may be under way."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._detail: Detail = {"status": "unknown"}
+        self._fine_at: float | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._run, name=f"probe-{self.part.name}", daemon=True
+            )
+            self._thread.start()
+
+    def end(self, deadline: float) -> None:
+        if self._thread is None:
+            return
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():
+            self._found(_UNAVAILABLE, "no answer in time")
+
+    def _run(self) -> None:
+        try:
+            self._found(self.part.look())
+        except Exception as error:  # noqa: BLE001  # a library of each part, with errors of its own: all say that it is down
+            self._found(_UNAVAILABLE, error)
+        finally:
+            connections.close_all()
+
+    def _found(self, detail: Detail, why: object = "") -> None:
+        if detail["status"] != self._detail["status"] and (why or not self.is_fine):
+            # Once for each change: whoever asks every second is no reason for a line a second.
+            said = " ".join(str(why).split())
+            logger.warning("%s is %s %s", self.part.name, detail["status"], said)
+        self._detail = detail
+        if detail["status"] == "ok":
+            self._fine_at = time.monotonic()
+
+    @property
+    def is_fine(self) -> bool:
+        return self._detail["status"] in _FINE
+
+    def as_json(self) -> dict[str, Any]:
+        """Times are told as ages in seconds: the clocks of two machines may differ."""
+        age = None if self._fine_at is None else round(time.monotonic() - self._fine_at, 1)
+        return {"required": self.part.is_required, **self._detail, "ok_seconds_ago": age}
+
+
+class Readiness:
+    """The parts of this process, looked at when somebody asks."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._looks = [_Look(part) for part in parts]
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+
+    def told(self) -> dict[str, Any]:
+        """`status` is `ok`, `degraded` (a part that is not required is not well) or `unavailable`; `parts` by name."""
+        if self._looking.acquire(timeout=settings.PROBE_TIMEOUT_SECONDS):
+            try:
+                if time.monotonic() - self._looked_at >= settings.READY_CACHE_SECONDS:
+                    self._look()
+            finally:
+                self._looking.release()
+        parts = {look.part.name: look.as_json() for look in self._looks}
+        return {
+            "status": self._status(),
+            "looked_seconds_ago": round(time.monotonic() - self._looked_at, 1),
+            "parts": parts,
+        }
+
+    def _look(self) -> None:
+        deadline = time.monotonic() + settings.PROBE_TIMEOUT_SECONDS
+        for look in self._looks:
+            look.begin()
+        for look in self._looks:
+            look.end(deadline)
+        self._looked_at = time.monotonic()
+
+    def _status(self) -> str:
+        ill = [look.part for look in self._looks if not look.is_fine]
+        if any(part.is_required for part in ill):
+            return "unavailable"
+        return "degraded" if ill else "ok"
+
+
+@cache
+def readiness() -> Readiness:
+    """Of this process."""
+    return Readiness(
+        [
+            Part("database", _database, is_required=True),
+            Part("vector_store", _vector_store, is_required=True),
+            Part("broker", _broker),
+            Part("redis", _redis),
+            Part("worker", worker_detail),
+            Part("disk", _disk),
+            Part("model", _model),
+        ]
+    )
+
+
+def _database() -> Detail:
+    """A row is written and the one before it removed, as an answer is: a full or read-only database answers queries."""
+    with transaction.atomic():
+        row = StorageProbe.objects.create(filling="x" * settings.PROBE_BYTES)
+        StorageProbe.objects.exclude(pk=row.pk).delete()
+    return OK
+
+
+def _vector_store() -> Detail:
+    vector_store().ping()
+    return OK
+
+
+def _broker() -> Detail:
+    with current_app.connection_for_read() as broker:
+        broker.ensure_connection(max_retries=1, timeout=math.ceil(settings.PROBE_TIMEOUT_SECONDS))
+    return OK
+
+
+def _redis() -> Detail:
+    if not settings.REDIS_URL:
+        return {"status": "off"}
+    shared_cache.get("readyz")
+    return OK
+
+
+def worker_detail() -> Detail:
+    """The last sign of life of any worker, and how long the oldest job has waited for one."""
+    workers = worker_state()
+    status = {"ok": "ok", "silent": "silent", "never": "unknown"}[workers.state]
+    seen = None if workers.seconds is None else round(workers.seconds, 1)
+    return {"status": status, "seen_seconds_ago": seen, "waiting_seconds": round(waiting_seconds())}
+
+
+def _disk() -> Detail:
+    """The disk of `DATA_DIR`, where documents, and with SQLite the database, are kept."""
+    free = shutil.disk_usage(settings.DATA_DIR).free
+    if free < settings.DISK_FULL_BYTES:
+        return {"status": "full"}
+    return {"status": "low"} if free < settings.DISK_LOW_BYTES else OK
+
+
+def _model() -> Detail:
+    """As answers found it: asking a model to see whether it answers would cost what an answer costs."""
+    if language_model() is None:
+        return {"status": "off"}
+    return MODEL_SEEN.as_json()

@@ -1,0 +1,323 @@
+"""A file of validated answers in the admin: uploaded, looked at with what each row would replace, then imported.
+
+What is ticked on one page of the preview is kept when another is opened: every button sends the ticks along.
+"""
+
+import uuid
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.paginator import Page, Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.http import require_http_methods
+
+from agents.admin_base import admin_page, admin_url, progress_bar, require
+from agents.exceptions import ApplicationError
+from agents.models import Agent
+from agents.processes.heartbeat import worker_state
+from agents.processes.telling import missing_text
+from faqs.admin.forms import ImportFaqsForm
+from faqs.answers.differences import Change, compare_fields
+from faqs.files.answers_csv import Failure, FaqRow
+from faqs.files.applying import retry_import, start_import
+from faqs.files.importing import (
+    ASKED,
+    ImportPlan,
+    PlannedRow,
+    RowKind,
+    StoredAnswer,
+    plan_import,
+)
+from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of
+from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
+
+IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
+#: Refused rows that are named one by one after an import; the others are counted.
+SHOWN_FAILURES = 20
+#: The same on the page of an import that is over.
+SHOWN_FAILURES_AT_END = 500
+#: How often the page of an import that goes on asks again.
+REFRESH_SECONDS = 3
+#: Rows on one page of the preview.
+PAGE_ROWS = 50
+#: The filter that is no kind of row.
+FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """An answer that a row would replace or contradict, and what is different in the row."""
+
+    address: str
+    question: str
+    status: str
+    is_replaced: bool
+    clashes: tuple[str, ...]
+    changes: list[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRow:
+    row: FaqRow
+    is_asked: bool
+    is_chosen: bool
+    answers: list[ShownAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    name: str
+    label: str
+    count: int
+
+
+@require_http_methods(["GET", "POST"])
+def import_faqs(request: HttpRequest) -> HttpResponse:
+    """Read a file and lead to what it would do; nothing is imported here."""
+    require(request, *IMPORT_RIGHTS)
+    form = ImportFaqsForm(
+        request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            plan = plan_import(
+                form.cleaned_data["agent"],
+                form.cleaned_data["file"].read(),
+                max_compared=settings.FAQ_MAX_COMPARED,
+            )
+            preview = keep_preview(plan, by=_user(request))
+        except ApplicationError as error:
+            form.add_error("file", str(error.public_message))
+        else:
+            return HttpResponseRedirect(_address(preview))
+    return admin_page(
+        request,
+        "admin/faqs/learnedresponse/import.html",
+        model=LearnedResponse,
+        title=gettext("Importer des réponses validées"),
+        form=form,
+        has_agents=Agent.objects.exists(),
+        media=form.media,
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def preview_import(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """What the file would do, a page at a time; the ticks are kept, and the last button imports."""
+    require(request, *IMPORT_RIGHTS)
+    preview = find_preview(key, by=_user(request))
+    if preview is None:
+        messages.warning(
+            request,
+            gettext(
+                "Cet aperçu n’est plus là : il a été importé, laissé ou oublié, ou n’est pas le vôtre."
+            ),
+        )
+        return HttpResponseRedirect(admin_url(LearnedResponse, "import"))
+    plan = plan_of(preview)
+    if preview.state != ImportState.PLANNED:
+        return _follow(request, preview, plan)
+    if request.method == "POST":
+        return _act(request, preview, plan)
+    name, page = _page(plan, request.GET.get("kind", ""), request.GET.get("number", "1"))
+    return admin_page(
+        request,
+        "admin/faqs/learnedresponse/preview.html",
+        model=LearnedResponse,
+        title=gettext("Aperçu de l’import"),
+        agent=preview.agent,
+        filters=_filters(plan),
+        shown=name,
+        page=page,
+        rows=[_shown_row(each, preview.chosen) for each in page if isinstance(each, PlannedRow)],
+        failures=[each for each in page if isinstance(each, Failure)],
+        chosen=len(preview.chosen),
+        new=len(plan.of_kind(RowKind.NEW)),
+        asked=len(plan.of_kind(*ASKED)),
+        not_compared=_not_compared(plan),
+    )
+
+
+def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> HttpResponse:
+    name, page = _page(plan, request.POST.get("kind", ""), request.POST.get("number", "1"))
+    asked = {planned.row.line for planned in plan.of_kind(*ASKED)}
+    on_page = {each.row.line for each in page if isinstance(each, PlannedRow)}
+    given = set(request.POST.getlist("chosen"))
+    ticked = {line for line in on_page if str(line) in given}
+    chosen = asked & ((set(preview.chosen) - on_page) | ticked)
+    match request.POST.get("go", "").split(":"):
+        case ["apply"]:
+            return _apply(request, preview, plan, chosen)
+        case ["leave"]:
+            leave_preview(preview)
+            return HttpResponseRedirect(admin_url(LearnedResponse, "import"))
+        case ["all"]:
+            chosen |= {planned.row.line for planned in plan.of_kind(RowKind.CHANGED)}
+        case ["none"]:
+            chosen = set()
+        case ["show", wanted, number]:
+            choose(preview, chosen)
+            return HttpResponseRedirect(_address(preview, kind=wanted, number=number))
+    choose(preview, chosen)
+    return HttpResponseRedirect(_address(preview, kind=name, number=page.number))
+
+
+def _apply(
+    request: HttpRequest, preview: ImportPreview, plan: ImportPlan, chosen: set[int]
+) -> HttpResponse:
+    if not start_import(preview, chosen):
+        raise Http404
+    preview.refresh_from_db()
+    if preview.state != ImportState.DONE:
+        return HttpResponseRedirect(_address(preview))
+    _tell(request, preview, plan)
+    return HttpResponseRedirect(_answers_address(preview))
+
+
+def _follow(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> HttpResponse:
+    """How far an import is that has begun, and what became of it."""
+    if request.method == "POST":
+        if request.POST.get("go") == "retry":
+            retry_import(preview)
+        return HttpResponseRedirect(_address(preview))
+    failures = _failures(preview, plan)
+    is_going = preview.state == ImportState.APPLYING
+    percent = 100 * preview.done // preview.total if preview.total else 100
+    return admin_page(
+        request,
+        "admin/faqs/learnedresponse/applying.html",
+        model=LearnedResponse,
+        title=gettext("Import"),
+        agent=preview.agent,
+        preview=preview,
+        refresh_seconds=REFRESH_SECONDS if is_going else 0,
+        bar=progress_bar(percent, f"{percent} % ({preview.done} / {preview.total})"),
+        waiting=_waiting(preview) if is_going else "",
+        is_failed=preview.state == ImportState.FAILED,
+        unchanged=len(plan.of_kind(RowKind.UNCHANGED)),
+        left=_left(preview, plan),
+        failures=failures[:SHOWN_FAILURES_AT_END],
+        more=max(0, len(failures) - SHOWN_FAILURES_AT_END),
+        answers=_answers_address(preview),
+    )
+
+
+def _waiting(preview: ImportPreview) -> str:
+    """Why it does not move, where it does not: no worker has it."""
+    held = preview.lease_expires_at is not None and preview.lease_expires_at > timezone.now()
+    workers = worker_state()
+    return missing_text(workers) if not held and workers.is_missing else ""
+
+
+def _failures(preview: ImportPreview, plan: ImportPlan) -> list[Failure]:
+    return [*plan.failed, *(Failure(**each) for each in preview.refused)]
+
+
+def _left(preview: ImportPreview, plan: ImportPlan) -> int:
+    return sum(each.row.line not in preview.chosen for each in plan.of_kind(*ASKED))
+
+
+def _answers_address(preview: ImportPreview) -> str:
+    return admin_url(LearnedResponse, "changelist", agent__id__exact=preview.agent_id)
+
+
+def _page(plan: ImportPlan, name: str, number: str) -> tuple[str, Page[Any]]:
+    """The rows under a filter; without one, what a person is asked about first."""
+    filters = [each for each in _filters(plan) if each.count]
+    if name not in (*RowKind.values, FAILED):
+        name = filters[0].name if filters else RowKind.NEW
+    rows = plan.failed if name == FAILED else plan.of_kind(RowKind(name))
+    return name, Paginator(rows, PAGE_ROWS).get_page(number)
+
+
+def _filters(plan: ImportPlan) -> list[Filter]:
+    kinds = (*ASKED, RowKind.NEW, RowKind.UNCHANGED)
+    counted = [Filter(kind, str(kind.label), len(plan.of_kind(kind))) for kind in kinds]
+    return [*counted, Filter(FAILED, gettext("Refusées"), len(plan.failed))]
+
+
+def _shown_row(planned: PlannedRow, chosen: list[int]) -> ShownRow:
+    answers = [] if planned.kind == RowKind.UNCHANGED else _shown_answers(planned)
+    line = planned.row.line
+    return ShownRow(planned.row, planned.kind in ASKED, line in chosen, answers)
+
+
+def _shown_answers(planned: PlannedRow) -> list[ShownAnswer]:
+    replaced = [planned.replaces] if planned.replaces else []
+    return [_shown_answer(answer, planned.row, True) for answer in replaced] + [
+        _shown_answer(answer, planned.row, False) for answer in planned.contradicts
+    ]
+
+
+def _shown_answer(answer: StoredAnswer, row: FaqRow, is_replaced: bool) -> ShownAnswer:
+    """Of an answer that would stay, what it says; of one that would be replaced, everything that differs."""
+    status = str(LearnedStatus(answer.status).label)
+    if is_replaced:
+        before, after = _texts(answer), _texts(row)
+        before[gettext("Validité")] = status
+        after[gettext("Validité")] = str(LearnedStatus.VALID.label)
+    else:
+        before, after = {gettext("Réponse"): answer.answer}, {gettext("Réponse"): row.answer}
+    return ShownAnswer(
+        address=admin_url(LearnedResponse, "change", answer.id),
+        question=answer.question,
+        status=status,
+        is_replaced=is_replaced,
+        clashes=answer.clashes,
+        changes=compare_fields(before, after),
+    )
+
+
+def _texts(state: StoredAnswer | FaqRow) -> dict[str, str]:
+    return {
+        gettext("Question"): state.question,
+        gettext("Autres formulations"): "\n".join(sorted(state.phrasings)),
+        gettext("Réponse"): state.answer,
+        gettext("Catégorie"): state.category,
+    }
+
+
+def _not_compared(plan: ImportPlan) -> str:
+    if not plan.not_compared:
+        return ""
+    text = ngettext(
+        "%(count)d ligne n’a pas été comparée aux réponses à d’autres formulations : %(reason)s",
+        "%(count)d lignes n’ont pas été comparées aux réponses à d’autres formulations : %(reason)s",
+        plan.not_compared,
+    )
+    return text % {"count": plan.not_compared, "reason": plan.not_compared_reason}
+
+
+def _tell(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> None:
+    text = gettext("%(created)d ajoutées, %(updated)d mises à jour, %(unchanged)d inchangées.")
+    unchanged = len(plan.of_kind(RowKind.UNCHANGED))
+    counts = {"created": preview.created, "updated": preview.updated, "unchanged": unchanged}
+    messages.success(request, text % counts)
+    if left := _left(preview, plan):
+        text = ngettext(
+            "%(count)d réponse laissée telle quelle, faute d’avoir été choisie.",
+            "%(count)d réponses laissées telles quelles, faute d’avoir été choisies.",
+            left,
+        )
+        messages.warning(request, text % {"count": left})
+    failures = _failures(preview, plan)
+    for failure in failures[:SHOWN_FAILURES]:
+        messages.error(request, gettext("Ligne %(line)d : %(reason)s") % asdict(failure))
+    if (more := len(failures) - SHOWN_FAILURES) > 0:
+        messages.error(request, gettext("Et %(count)d autres lignes refusées.") % {"count": more})
+
+
+def _address(preview: ImportPreview, **query: Any) -> str:
+    return admin_url(LearnedResponse, "import_preview", preview.pk, **query)
+
+
+def _user(request: HttpRequest) -> AbstractBaseUser:
+    """Whoever has the rights is signed in."""
+    if not isinstance(request.user, AbstractBaseUser):
+        raise Http404
+    return request.user

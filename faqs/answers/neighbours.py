@@ -1,0 +1,107 @@
+"""Validated answers of an agent that ask the same as a question: by their text, and among the nearest of the shared collection.
+
+The second key decides; the similarity only says which to compare. Waits for the embedder and the vector store.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agents.models import Agent
+from faqs.memory.keys import normalised_question
+from faqs.models import LearnedResponse, Phrasing
+from faqs.second_key.agreement import ask_the_same
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.indexing.points import agent_points
+from knowledge.vectors.base import Query, Vector, Wanted, vector_store
+
+#: The collection that all agents share (seed 001). An alias: behind it stands one collection for each recipe.
+LEARNED_COLLECTION = "learned_responses"
+#: Neighbours looked at for each question.
+NEIGHBOURS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class NearAnswer:
+    """A phrasing of a validated answer that asks the same. `score`: the cosine; `None` for the same text."""
+
+    learned_id: int
+    question: str
+    score: float | None
+
+
+class NearPhrasing(NamedTuple):
+    """A phrasing of a stored answer, with the question that it is near to and their cosine."""
+
+    learned_id: int
+    stored: str
+    asked: str
+    score: float
+
+
+def near_answers(
+    *,
+    agent: Agent,
+    questions: Sequence[str],
+    vectors: Sequence[Vector] | None = None,
+    least: float | None = None,
+) -> list[NearAnswer]:
+    """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
+
+    The same text is found also where its points are not written. `vectors` are those of the questions, where they are
+    known; `least` is a cosine.
+    """
+    keys = [normalised_question(question) for question in questions]
+    rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
+    found = {
+        (learned_id, question): NearAnswer(learned_id, question, None)
+        for learned_id, question in rows.values_list("pk", "question")
+    }
+    for near in near_phrasings(agent, questions, vectors, least):
+        if ask_the_same(near.stored, near.asked):
+            answer = NearAnswer(near.learned_id, near.stored, near.score)
+            found.setdefault((near.learned_id, near.stored), answer)
+    return list(found.values())
+
+
+def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:
+    """The vectors of the points of these rows, by point, as far as they are written."""
+    store = vector_store()
+    if store.resolve_alias(LEARNED_COLLECTION) is None:
+        return {}
+    points = store.fetch(LEARNED_COLLECTION, [point for row in rows for point, _ in row.points()])
+    return {key: point.vector for key, point in points.items()}
+
+
+def near_phrasings(
+    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None, least: float | None
+) -> list[NearPhrasing]:
+    """Indexed phrasings near each of the questions, best first; `vectors` and `least` as in `near_answers`."""
+    store, model = vector_store(), embedder()
+    if not questions or store.resolve_alias(LEARNED_COLLECTION) is None:
+        return []
+    wanted = Wanted(limit=NEIGHBOURS, payload_filter=agent_points(agent.pk), min_score=least)
+    if vectors is None:
+        vectors = list(model.embed(list(questions), purpose=Purpose.QUERY))
+    hits = [
+        (hit, question)
+        for question, vector in zip(questions, vectors, strict=True)
+        for hit in store.query(LEARNED_COLLECTION, Query(vector, model.recipe), wanted)
+    ]
+    owners = _owners([hit.id for hit, _question in hits])
+    return [
+        NearPhrasing(*owners[hit.id], question, hit.score)
+        for hit, question in sorted(hits, key=lambda each: -each[0].score)
+        if hit.id in owners
+    ]
+
+
+def _owners(ids: list[str]) -> dict[str, tuple[int, str]]:
+    """The answer and the text of each point."""
+    mains = LearnedResponse.objects.filter(point_id__in=ids)
+    others = Phrasing.objects.filter(point_id__in=ids)
+    rows = [
+        *mains.values_list("point_id", "pk", "question"),
+        *others.values_list("point_id", "response_id", "text"),
+    ]
+    return {str(point): (learned, text) for point, learned, text in rows}

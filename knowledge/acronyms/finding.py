@@ -1,0 +1,151 @@
+"""The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other way round.
+
+After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003): one of the two
+stands in brackets behind the other; the letters of the short form are looked for in the long one, in order, and its
+first letter begins the long form. Stricter than theirs, because what is found here makes two questions the same: every letter
+begins a word and every word but the small ones has a letter ("initials"), or at least half of the letters begin a word. Pure.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from knowledge.language.classes import word_class
+from knowledge.language.folding import fold
+
+#: Letters and digits of a short form; theirs are 2 to 10 characters.
+MIN_LETTERS, MAX_LETTERS = 2, 10
+#: Characters of a long form: a longer one is a sentence.
+MAX_LONG = 200
+_SHORT = r"(?:[A-ZÀ-Ý][.]){2,10}|[A-ZÀ-Ý][A-Za-zÀ-ÿ0-9&/-]{1,11}"
+_SHORT_IN_BRACKETS = re.compile(rf"\(\s*[«\"“]?\s*({_SHORT})\s*[»\"”]?\s*(?:[,;][^()]*)?\)")
+_LONG_IN_BRACKETS = re.compile(rf"(?<![\w.])({_SHORT})\s*\(([^()]{{6,{MAX_LONG}}})\)")
+#: What a long form never reaches across.
+_END = re.compile(r"[.!?;:()\[\]|•]\s|\n\s*\n|\n\s*[-*#|]|[()\[\]|]")
+_WORD = re.compile(r"[^\W_]+")
+_SMALL = word_class("stop_words")
+#: Fewer words are named by their initials alone: "RSA" is no « refus d'attribution ».
+_LEAST_WORDS = 3
+#: Ways of reading the letters into the words that are followed at a time.
+_MOST_WAYS = 64
+#: So many words of a long form go to a letter, small ones not counted.
+_WORDS_TO_A_LETTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledOut:
+    """A short form and the long one that a text gives for it, each as it is written there first."""
+
+    short: str
+    long: str
+
+
+def spelled_out(text: str) -> list[SpelledOut]:
+    """Every acronym that the text spells out, once, in the order of the text."""
+    found: dict[tuple[str, str], SpelledOut] = {}
+    for match in _SHORT_IN_BRACKETS.finditer(text):
+        before = text[max(match.start() - MAX_LONG, 0) : match.start()]
+        _add(found, match[1], _ending_long(match[1], before))
+    for match in _LONG_IN_BRACKETS.finditer(text):
+        _add(found, match[1], _whole_long(match[1], re.split(r"[,;:]", match[2])[0]))
+    return list(found.values())
+
+
+def letters_of(short: str) -> str:
+    """The letters and digits of a short form, folded: « R.Q.T.H. » is « rqth »."""
+    return "".join(filter(str.isalnum, fold(short)))
+
+
+def _add(found: dict[tuple[str, str], SpelledOut], short: str, long: str) -> None:
+    if long:
+        pair = SpelledOut(short.strip(" -/&"), " ".join(long.split()))
+        found.setdefault((letters_of(pair.short), fold(pair.long)), pair)
+
+
+def _is_acronym(short: str) -> bool:
+    letters = letters_of(short)
+    capitals = sum(map(str.isupper, short))
+    is_name = capitals == 1 and len(letters) > MIN_LETTERS
+    return MIN_LETTERS <= len(letters) <= MAX_LETTERS and (capitals >= MIN_LETTERS or is_name)
+
+
+def _ways_to_match(short: str) -> list[Callable[[str, Sequence[str]], bool]]:
+    """« Cnil », written as a name, is one where every letter begins a word; capitals say so by themselves."""
+    return [_by_initials, _by_letters] if sum(map(str.isupper, short)) > 1 else [_by_initials]
+
+
+def _ending_long(short: str, before: str) -> str:
+    """The shortest end of the text before the brackets that the short form abbreviates."""
+    if not _is_acronym(short):
+        return ""
+    start = max((match.end() for match in _END.finditer(before)), default=0)
+    words = list(_WORD.finditer(before, start))
+    letters = letters_of(short)
+    most = _WORDS_TO_A_LETTER * len(letters)
+    for matches in _ways_to_match(short):
+        for at in range(len(words) - 1, -1, -1):
+            taken = [fold(word[0]) for word in words[at:]]
+            if sum(word not in _SMALL for word in taken) > most:
+                break
+            if _is_long_of(letters, taken) and matches(letters, taken):
+                return before[words[at].start() :].strip(" «»\"“”'’,")
+    return ""
+
+
+def _whole_long(short: str, inside: str) -> str:
+    """What stands in the brackets, where the short form before them abbreviates it from its first word."""
+    words = [fold(word) for word in _WORD.findall(inside)]
+    letters = letters_of(short)
+    while words and words[0] in _SMALL and not words[0].startswith(letters[:1]):
+        inside = inside[inside.lower().find(words[0][:1]) + len(words[0]) :].lstrip(" '’")
+        words = words[1:]
+    if not _is_acronym(short) or not _is_long_of(letters, words):
+        return ""
+    is_long = any(matches(letters, words) for matches in _ways_to_match(short))
+    return inside.strip(" «»\"“”'’") if is_long else ""
+
+
+def _is_long_of(letters: str, words: Sequence[str]) -> bool:
+    """Whether it may be a long form at all: it begins alike, has several words and does not hold the short one."""
+    return (
+        len(words) > 1
+        and words[0] not in _SMALL
+        and words[0].startswith(letters[0])
+        and letters not in words
+        and sum(map(len, words)) > len(letters)
+    )
+
+
+def _by_initials(letters: str, words: Sequence[str]) -> bool:
+    """Whether each word has its letter, in order; a small word may have none."""
+    at = {0}
+    for word in words:
+        after = {place + 1 for place in at if place < len(letters) and word[0] == letters[place]}
+        at = after | (at if word in _SMALL else set())
+        if not at:
+            return False
+    return len(letters) in at
+
+
+def _by_letters(letters: str, words: Sequence[str]) -> bool:
+    """Whether the letters stand in the words in order, each word entered at its beginning, at least half of them there.
+
+    The last word has a letter, and at most one in three of those that are not small has none.
+    """
+    content = [index for index, word in enumerate(words) if word not in _SMALL]
+    ways: list[tuple[int, int, frozenset[int]]] = [(0, 1, frozenset((0,)))]
+    for letter in letters[1:]:
+        further: dict[tuple[int, int, frozenset[int]], None] = {}
+        for at, inside, used in ways:
+            if (found := words[at].find(letter, inside)) >= 0:
+                further[at, found + 1, used] = None
+            for index in content:
+                if index > at and words[index][0] == letter:
+                    further[index, 1, used | {index}] = None
+        ways = list(further)[:_MOST_WAYS]
+    return any(
+        at == len(words) - 1
+        and len(used) >= max(_LEAST_WORDS, len(letters) / 2)
+        and 3 * len(set(content) - used) <= len(content)
+        for at, _inside, used in ways
+    )

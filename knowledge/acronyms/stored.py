@@ -1,0 +1,107 @@
+"""The forms of an agent, as rows: what its documents teach, what its staff decided, and the table that questions are read by.
+
+A document teaches when its points are written (`learn_from`), from the chunks that are served; what it no longer says goes,
+unless another document says it or staff confirmed it. The table is remembered by each process for `CONFIG_CACHE_SECONDS`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from django.db import transaction
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
+
+from agents.remembered import Remembered
+from knowledge.acronyms.finding import SpelledOut, letters_of, spelled_out
+from knowledge.acronyms.readings import NO_FORMS, Form, Forms
+from knowledge.language.folding import fold
+from knowledge.models import Chunk, Document, Synonym, SynonymState
+
+#: Of one document; more are the entries of a dictionary.
+MOST_OF_A_DOCUMENT = 1_000
+_SHORT_CHARACTERS = 60
+_LONG_CHARACTERS = 300
+
+_tables: Remembered[Forms] = Remembered("CONFIG_CACHE_SECONDS")
+
+
+def keys_of(short: str, long: str) -> tuple[str, str]:
+    """The keys by which a pair is one row: « R.Q.T.H. » is « RQTH », and words are folded."""
+    return (letters_of(short) or fold(short))[:_SHORT_CHARACTERS], " ".join(fold(long).split())[
+        :_LONG_CHARACTERS
+    ]
+
+
+def forms_of(agent_ids: Sequence[int]) -> Forms:
+    """What the agents' questions are read by, together; refused pairs say nothing. Touches the database now and then."""
+    if not agent_ids:
+        return NO_FORMS
+    key = tuple(sorted(agent_ids))
+    return _tables.get(lambda: _read(key), key)
+
+
+def _read(agent_ids: Sequence[int]) -> Forms:
+    rows = Synonym.objects.filter(agent__in=agent_ids).exclude(state=SynonymState.REFUSED)
+    pairs = rows.order_by("pk").values_list("short", "long", "state")
+    return Forms(
+        tuple(Form(short, long, state == SynonymState.CONFIRMED) for short, long, state in pairs)
+    )
+
+
+def learn_from(documents: Iterable[Document]) -> None:
+    """Bring what each document teaches up to date with what it says now; a disabled one teaches nothing."""
+    for document in documents:
+        _learn(document)
+
+
+def _learn(document: Document) -> None:
+    with transaction.atomic():
+        taught = {keys_of(pair.short, pair.long): pair for pair in _pairs_in(document)}
+        rows = [
+            Synonym(
+                agent_id=document.agent_id,
+                short=pair.short[:_SHORT_CHARACTERS],
+                long=pair.long[:_LONG_CHARACTERS],
+                short_key=short_key,
+                long_key=long_key,
+            )
+            for (short_key, long_key), pair in taught.items()
+        ]
+        Synonym.objects.bulk_create(rows, ignore_conflicts=True)
+        known = Synonym.objects.filter(
+            agent=document.agent_id, short_key__in={k for k, _ in taught}
+        )
+        said = [
+            pk
+            for pk, *keys in known.values_list("pk", "short_key", "long_key")
+            if tuple(keys) in taught
+        ]
+        document.synonyms.set(said)
+        forget_untaught(document.agent_id)
+    refresh_tables()
+
+
+def _pairs_in(document: Document) -> list[SpelledOut]:
+    served = Chunk.objects.served().filter(document=document).order_by("index")
+    texts = served.values_list("parent_context", "content")
+    found = [pair for text in texts for pair in spelled_out("\n\n".join(text))]
+    return found[:MOST_OF_A_DOCUMENT]
+
+
+def forget_untaught(agent_id: int) -> None:
+    """Take away what no document says any more and no person decided."""
+    left = Synonym.objects.filter(agent=agent_id, state=SynonymState.FOUND, documents=None)
+    if left.exists():
+        left.delete()
+
+
+@receiver(post_delete, sender=Document)
+def forget_with_document(instance: Document, **_kwargs: object) -> None:
+    forget_untaught(instance.agent_id)
+
+
+@receiver(post_save, sender=Synonym)
+@receiver(post_delete, sender=Synonym)
+def refresh_tables(**_kwargs: object) -> None:
+    """Have this process read the tables again; the others do when theirs have become too old."""
+    _tables.forget()
+    transaction.on_commit(_tables.forget)

@@ -1,0 +1,135 @@
+"""Acronyms that documents spell out and synonyms of staff: read, corrected, confirmed, refused, added."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import StaffAdmin, Tone, badge, change_link
+from knowledge.acronyms.objections import objection_to
+from knowledge.acronyms.stored import keys_of, refresh_tables
+from knowledge.models import Synonym, SynonymState
+
+_TONES: dict[str, Tone] = {
+    SynonymState.FOUND: "neutral",
+    SynonymState.CONFIRMED: "good",
+    SynonymState.REFUSED: "bad",
+}
+#: Of the documents that teach a pair, so many are named in the list.
+_NAMED_DOCUMENTS = 2
+
+
+class SynonymForm(forms.ModelForm[Synonym]):
+    class Meta:
+        model = Synonym
+        fields = ("agent", "short", "long")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not {"agent", "short", "long"} <= cleaned.keys():
+            return cleaned
+        short_key, long_key = keys_of(cleaned["short"], cleaned["long"])
+        if short_key == long_key:
+            raise forms.ValidationError(_("Les deux formes sont les mêmes."))
+        if objection := objection_to(cleaned["short"], cleaned["long"]):
+            raise forms.ValidationError(objection)
+        others = Synonym.objects.filter(
+            agent=cleaned["agent"], short_key=short_key, long_key=long_key
+        )
+        if others.exclude(pk=self.instance.pk).exists():
+            raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
+        return cleaned
+
+
+class OriginFilter(admin.SimpleListFilter):
+    title = _("origine")
+    parameter_name = "origin"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
+        return [("documents", _("Documents")), ("staff", _("Équipe"))]
+
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[Synonym]) -> QuerySet[Synonym]:
+        if self.value() is None:
+            return queryset
+        return queryset.filter(documents__isnull=self.value() == "staff").distinct()
+
+
+@admin.register(Synonym)
+class SynonymAdmin(StaffAdmin):
+    form = SynonymForm
+    list_display = ("short", "long", "decision", "origin", "agent")
+    list_display_links = ("short", "long")
+    list_filter = ("state", OriginFilter, "agent")
+    list_select_related = ("agent",)
+    search_fields = ("short", "long", "short_key", "long_key", "documents__title")
+    ordering = ("short", "long")
+    actions = ("confirm", "refuse")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Synonym]:
+        return super().get_queryset(request).prefetch_related("documents")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Synonym | None = None) -> list[str]:
+        return ["agent", "decision", "origin"] if obj else []
+
+    def get_fields(self, request: HttpRequest, obj: Synonym | None = None) -> list[Any]:
+        fields = ["agent", "short", "long"]
+        return [*fields, "decision", "origin"] if obj else fields
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Synonym,
+        form: Any,
+        change: bool,  # Django's
+    ) -> None:
+        """What a person wrote is confirmed; the pair that it corrects stays refused, or documents would teach it again."""
+        before = Synonym.objects.filter(pk=obj.pk).first() if change else None
+        obj.short_key, obj.long_key = keys_of(obj.short, obj.long)
+        obj.state = SynonymState.CONFIRMED
+        super().save_model(request, obj, form, change)
+        corrected = before is not None and (before.short_key, before.long_key) != (
+            obj.short_key,
+            obj.long_key,
+        )
+        if before is not None and corrected and obj.documents.exists():
+            before.pk, before.state = None, SynonymState.REFUSED
+            before.save(force_insert=True)
+            before.documents.set(obj.documents.all())
+            obj.documents.clear()
+
+    @admin.action(description=_("Confirmer"), permissions=["change"])
+    def confirm(self, request: HttpRequest, queryset: QuerySet[Synonym]) -> None:
+        self._decide(request, queryset, SynonymState.CONFIRMED)
+
+    @admin.action(description=_("Refuser"), permissions=["change"])
+    def refuse(self, request: HttpRequest, queryset: QuerySet[Synonym]) -> None:
+        self._decide(request, queryset, SynonymState.REFUSED)
+
+    def _decide(
+        self, request: HttpRequest, queryset: QuerySet[Synonym], state: SynonymState
+    ) -> None:
+        count = Synonym.objects.filter(pk__in=queryset.values("pk")).update(state=state)
+        refresh_tables()
+        text = ngettext("%(count)d paire modifiée.", "%(count)d paires modifiées.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("état"), ordering="state")
+    def decision(self, synonym: Synonym) -> SafeString:
+        return badge(synonym.get_state_display(), _TONES[synonym.state])
+
+    @admin.display(description=_("origine"))
+    def origin(self, synonym: Synonym) -> SafeString | str:
+        documents = list(synonym.documents.all())
+        if not documents:
+            return gettext("Équipe")
+        named = format_html_join(
+            ", ", "{}", ((change_link(each),) for each in documents[:_NAMED_DOCUMENTS])
+        )
+        more = len(documents) - _NAMED_DOCUMENTS
+        return named if more <= 0 else format_html_join("", "{}", ((named,), (f" +{more}",)))

@@ -1,0 +1,199 @@
+"""What stands around a question and is none of it: greetings, thanks, signatures, fillers, indirect forms. Pure.
+
+Nothing that asks is ever taken: an indirect form goes where a word that asks stands behind it, a closing word where a mark
+stands before it, a signature where it holds no digit and no negation; and something with content is always left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knowledge.language.classes import word_class
+from knowledge.language.typed.phrases import phrases, words_of
+from knowledge.language.typed.tokens import Token, tokens_of
+
+#: « Je voudrais savoir si vous pouvez me dire comment… »: wrappers inside wrappers.
+_MOST_LAYERS = 4
+#: A signature is a name and a place; more words are a text.
+_SIGNATURE_WORDS = 6
+#: The subject of a question that opened with "whether" has fewer words.
+_MOST_SUBJECT = 6
+_EDGES = " \t\n\r\u00a0\u202f,;:.!-–—"
+
+
+def unwrapped(text: str, language: str) -> str:
+    """The question without what wraps it; the text itself where nothing would be left."""
+    for _layer in range(_MOST_LAYERS):
+        core = _unwrapped_once(text, language)
+        if core == text:
+            break
+        text = core
+    return text
+
+
+def _unwrapped_once(text: str, language: str) -> str:
+    wrapped = _Wrapped(text, tokens_of(text), language)
+    return wrapped.core()
+
+
+@dataclass(slots=True)
+class _Wrapped:
+    text: str
+    tokens: Sequence[Token]
+    language: str
+    first: int = 0
+    last: int = 0
+    #: How the question begins in place of its first words, and whether an indirect form was taken off.
+    opening: str = ""
+    is_indirect: bool = False
+
+    def core(self) -> str:
+        self.last = len(self.tokens)
+        words = [token.folded for token in self.tokens]
+        self._take_signature(words)
+        self._take_closings(words)
+        self._take_openings(words)
+        self._take_indirect(words)
+        kept = self.tokens[self.first : self.last]
+        is_whole = self.first == 0 and self.last == len(self.tokens) and not self.is_indirect
+        if is_whole or not _has_content(kept):
+            return self.text
+        return self._written()
+
+    def _take_signature(self, words: list[str]) -> None:
+        table = phrases("signatures")
+        for at in range(max(1, self.last - _SIGNATURE_WORDS - 3), self.last):
+            length = table.length_at(words, at)
+            if not length or not self.tokens[at].starts:
+                continue
+            tail = self.text[self.tokens[at].start :]
+            if "?" not in tail and not any(map(str.isdigit, tail)):
+                behind = words[at + length : self.last]
+                if len(behind) <= _SIGNATURE_WORDS and words_of("negations").isdisjoint(behind):
+                    self.last = at
+                    return
+
+    def _take_closings(self, words: list[str]) -> None:
+        table = phrases("closings")
+        while self.last > 1:
+            length = table.length_before(words, self.last)
+            at = self.last - length
+            if not length or at < 1 or not self._may_close(at, length):
+                return
+            if self._has_digits_behind(self.last - 1):
+                return
+            self.last = at
+
+    def _may_close(self, at: int, length: int) -> bool:
+        if self.tokens[at].starts or length > 1:
+            return True
+        has_marks = any(token.starts for token in self.tokens[1:])
+        return not has_marks and at > 2 and self.tokens[at - 1].folded not in words_of("speaking")
+
+    def _has_digits_behind(self, at: int) -> bool:
+        """What stands behind the last word: a figure there belongs to something."""
+        return any(map(str.isdigit, self.text[self.tokens[at].end :]))
+
+    def _take_openings(self, words: list[str]) -> None:
+        openings, fillers = phrases("openings"), phrases("fillers")
+        at = 0
+        while at < self.last:
+            length = openings.length_at(words, at)
+            if not length:
+                length = fillers.length_at(words, at)
+                ends = at + length
+                if not length or ends >= self.last or not self.tokens[ends].starts:
+                    break
+            if self._has_digits_between(at, at + length):
+                break
+            at += length
+        if at < self.last:
+            self.first = at
+
+    def _has_digits_between(self, first: int, end: int) -> bool:
+        stop = self.tokens[end].start if end < len(self.tokens) else len(self.text)
+        start = self.tokens[first].start if first else 0
+        return any(map(str.isdigit, self.text[start:stop]))
+
+    def _take_indirect(self, words: list[str]) -> None:
+        at = self.first
+        length = phrases("indirect").length_at(words, at)
+        if not length or self._has_digits_between(at, at + length):
+            return
+        at += length
+        fillers, asking, changed = phrases("fillers"), phrases("asking"), phrases("unwrapped")
+        while filler := fillers.length_at(words, at):
+            at += filler
+        if at >= self.last:
+            return
+        if taken := changed.length_at(words, at):
+            self.opening = changed.read_as(words[at : at + taken])
+            at += taken
+        elif not asking.length_at(words, at):
+            return
+        if at < self.last:
+            self.first, self.is_indirect = at, True
+
+    def _written(self) -> str:
+        start = self._start()
+        end = self.tokens[self.last - 1].end
+        behind = self.tokens[self.last].start if self.last < len(self.tokens) else len(self.text)
+        core = self.text[start:end] + self.text[end:behind].rstrip(_EDGES + "\"'«»(")
+        taken = self.text[behind:]
+        if self.is_indirect and not self.opening:
+            core = _inverted(core, words_before=self._words_asking())
+        core = self._joined(core)
+        if "?" not in core[-2:] and (self.is_indirect or "?" in taken):
+            core += " ?" if self.language != "en" else "?"
+        return core[0].upper() + core[1:] if self.first or self.opening else core
+
+    def _start(self) -> int:
+        """With the signs that stand right before the first word that is kept, « »; with all of them where nothing is taken off."""
+        if self.first == 0:
+            return len(self.text) - len(self.text.lstrip())
+        start = self.tokens[self.first].start
+        before = self.tokens[self.first - 1].end if self.first else 0
+        gap = self.text[before:start]
+        return start - (len(gap) - len(gap.rstrip("\"'«(0123456789-+€$<>≤≥%")))
+
+    def _words_asking(self) -> int:
+        words = [token.folded for token in self.tokens]
+        return phrases("asking").length_at(words, self.first)
+
+    def _joined(self, core: str) -> str:
+        if not self.opening:
+            return core
+        return self.opening + ("" if self.opening.endswith("'") else " ") + core
+
+
+def _inverted(core: str, *, words_before: int) -> str:
+    """ "how I can pay" → "how can I pay"; "I can pay" behind "whether" → "can I pay". Without such a subject, as it is."""
+    tokens = tokens_of(core)
+    at = words_before
+    if len(tokens) < at + 2:
+        return core
+    if tokens[at].folded not in words_of("subjects"):
+        return core if words_before else _verb_first(core, tokens)
+    subject, verb = tokens[at], tokens[at + 1]
+    if core[subject.end : verb.start] != " ":
+        return core
+    head, tail = core[: subject.start], core[verb.end :]
+    if verb.folded in words_of("auxiliaries"):
+        return f"{head}{verb.text} {subject.text}{tail}"
+    if subject.folded in words_of("plain_subjects"):
+        return f"{head}do {core[subject.start :]}"
+    return core
+
+
+def _verb_first(core: str, tokens: Sequence[Token]) -> str:
+    """ "the pool is open" → "is the pool open": the first verb that can open a question, near the head."""
+    for at, token in enumerate(tokens[:_MOST_SUBJECT]):
+        if token.folded in words_of("relatives") or (at and token.starts):
+            break
+        if at and token.folded in words_of("auxiliaries"):
+            return f"{token.text} {core[: token.start].rstrip()}{core[token.end :]}"
+    return core
+
+
+def _has_content(tokens: Sequence[Token]) -> bool:
+    small = word_class("stop_words") | word_class("courtesies") | word_class("courtesy_fillers")
+    return any(token.folded not in small for token in tokens)

@@ -1,0 +1,68 @@
+"""Environments of programs that nobody here wrote: made once under `.venv/clients`, each with its packages alone."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ROOT
+
+INSTALLED = ROOT / ".venv" / "clients"
+PROGRAMS = Path(__file__).parent / "programs"
+#: For an installation, of gigabytes at most; a try takes seconds.
+SECONDS = 900
+
+
+def run(*command: str, cwd: Path | None = None, **more: str) -> str:
+    """What a command prints; fails the test where it fails."""
+    done = subprocess.run(  # noqa: S603  # programs installed for this
+        command,
+        cwd=cwd,
+        env=_environment(more),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-2000:]} {done.stderr[-3000:]}"
+    return done.stdout
+
+
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": "", "DJANGO_SETTINGS_MODULE": "", **more}
+
+
+def python_with(name: str, *packages: str) -> Path:
+    """The interpreter of an environment with these packages; skips where they cannot be installed."""
+    folder = INSTALLED / name
+    python = folder / "bin" / "python"
+    if not (folder / "done").exists():
+        uv = str(ROOT / ".venv" / "bin" / "uv")
+        try:
+            run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+            run(uv, "pip", "install", "--quiet", "--python", str(python), *packages)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            pytest.skip(f"{name} cannot be installed here: {str(error)[-300:]}")
+        (folder / "done").touch()
+    return python
+
+
+def node_with(name: str, *packages: str) -> Path:
+    """A folder of npm with these packages and the scripts beside them."""
+    folder = INSTALLED / name
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "done").exists():
+        try:
+            run(npm, "install", "--silent", "--prefix", str(folder), *packages, cwd=folder)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            pytest.skip(f"{name} cannot be installed here: {str(error)[-300:]}")
+        (folder / "done").touch()
+    for script in PROGRAMS.glob("*.mjs"):
+        shutil.copy(script, folder)
+    return folder

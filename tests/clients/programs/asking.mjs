@@ -1,0 +1,24 @@
+// As asking.py, for programs of npm.
+export const KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?";
+export const OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?";
+export const TOOL = {
+  type: "function",
+  function: {
+    name: "weather",
+    description: "The weather of a city.",
+    parameters: { type: "object", properties: { city: { type: "string" } } },
+  },
+};
+
+export function site() {
+  const [address, key, model] = process.argv.slice(2);
+  return { address, key, model };
+}
+
+export async function run(tries) {
+  const found = {};
+  for (const [name, attempt] of Object.entries(tries)) {
+    try { found[name] = String(await attempt()); } catch (error) { found[name] = `ERROR ${error.name}: ${error.message}`; }
+  }
+  console.log(`\n${JSON.stringify(found)}`);
+}

@@ -1,0 +1,23 @@
+"""LlamaIndex: an OpenAI-like model, its question template with passages, and tools."""
+
+from asking import KNOWN, run, site
+from llama_index.core.llms import ChatMessage
+from llama_index.core.prompts import default_prompts
+from llama_index.core.tools import FunctionTool
+from llama_index.llms.openai_like import OpenAILike
+
+address, key, name = site()
+made = {"model": name, "api_base": address, "max_retries": 0}
+chat = OpenAILike(api_key=key, is_chat_model=True, is_function_calling_model=True, **made)
+question = [ChatMessage(role="user", content=KNOWN)]
+tool = FunctionTool.from_defaults(lambda city: city, name="weather", description="The weather.")
+template = default_prompts.DEFAULT_TEXT_QA_PROMPT.format(context_str="Rien.", query_str=KNOWN)
+
+run(
+    plain=lambda: chat.chat(question).message.content,
+    stream=lambda: "".join(chunk.delta or "" for chunk in chat.stream_chat(question)),
+    tools=lambda: chat.chat_with_tools([tool], user_msg=KNOWN).message.content,
+    template=lambda: chat.complete(template).text,
+    text=lambda: OpenAILike(api_key=key, is_chat_model=False, **made).complete(KNOWN).text,
+    wrong_key=lambda: OpenAILike(api_key="rsk_wrong", is_chat_model=True, **made).chat(question),
+)

@@ -1,0 +1,26 @@
+// `openai` for npm.
+import OpenAI from "openai";
+import { KNOWN, OPEN, TOOL, run, site } from "./asking.mjs";
+
+const { address, key, model } = site();
+const client = new OpenAI({ baseURL: address, apiKey: key, maxRetries: 0 });
+const messages = [{ role: "user", content: KNOWN }];
+const said = async (more) => (await client.chat.completions.create({ model, messages, ...more })).choices[0].message.content;
+
+await run({
+  models: async () => (await client.models.list()).data[0].id,
+  plain: () => said({}),
+  stream: async () => {
+    let text = "";
+    for await (const chunk of await client.chat.completions.create({ model, messages, stream: true })) text += chunk.choices[0]?.delta?.content ?? "";
+    return text;
+  },
+  tools: () => said({ tools: [TOOL] }),
+  stop: () => said({ stop: ["\n"] }),
+  follow_up: async () => {
+    const first = await client.responses.create({ model, input: OPEN });
+    return (await client.responses.create({ model, input: "Et le matériel ?", previous_response_id: first.id })).output_text;
+  },
+  embeddings: async () => (await client.embeddings.create({ model, input: KNOWN })).data[0].embedding.length,
+  wrong_key: () => new OpenAI({ baseURL: address, apiKey: "rsk_wrong", maxRetries: 0 }).models.list(),
+});

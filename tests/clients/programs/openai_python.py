@@ -1,0 +1,55 @@
+"""`openai` for Python."""
+
+import openai
+from asking import KNOWN, OPEN, TOOL, run, site
+
+address, key, model = site()
+client = openai.OpenAI(base_url=address, api_key=key, max_retries=0)
+
+
+def said(text: str, **more: object) -> str:
+    done = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": text}], **more
+    )
+    return done.choices[0].message.content
+
+
+def stream() -> str:
+    chunks = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": KNOWN}], stream=True
+    )
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def sources() -> str:
+    done = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": KNOWN}]
+    )
+    return done.choices[0].message.annotations[0].url_citation.url
+
+
+def follow_up() -> str:
+    first = client.responses.create(model=model, input=OPEN)
+    return client.responses.create(
+        model=model, input="Et pour le matériel ?", previous_response_id=first.id
+    ).output_text
+
+
+def wrong_key() -> str:
+    try:
+        openai.OpenAI(base_url=address, api_key="rsk_wrong", max_retries=0).models.list()
+    except openai.AuthenticationError as error:
+        return str(error)
+    return ""
+
+
+run(
+    models=lambda: [each.id for each in client.models.list()][0],
+    plain=lambda: said(KNOWN),
+    stream=stream,
+    sources=sources,
+    tools=lambda: said(KNOWN, tools=[TOOL]),
+    stop=lambda: said(KNOWN, stop=["\n"]),
+    follow_up=follow_up,
+    wrong_key=wrong_key,
+)

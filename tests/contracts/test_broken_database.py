@@ -1,0 +1,79 @@
+"""A database file that is damaged, or may not be written: every door answers, none hangs, and the process lives."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(120)]
+
+ROOT = Path(__file__).parents[2]
+#: Asks in a process of its own, on a database of its own: as it should be, refusing writes, damaged. Prints the statuses.
+SCRIPT = """
+import json, os
+from django.core.management import call_command
+import django
+django.setup()
+from django.conf import settings
+from django.db import connections
+from django.db.backends.signals import connection_created
+from django.test import Client
+from tests.factories import make_library
+
+call_command("migrate", verbosity=0)
+make_library(slug="public")
+client = Client(raise_request_exception=False, headers={"Host": "localhost"})
+
+def statuses():
+    asked = {"message": "Quels sont les horaires d'ouverture de la bibliothèque ?", "deployment": "public"}
+    answers = [client.get("/healthz"), client.get("/readyz"), client.get("/")]
+    answers.append(client.post("/api/rag/chat", asked, "application/json"))
+    return [answer.status_code for answer in answers]
+
+def refuse_writes(connection, **_more):
+    # Whoever runs the suite may write every file: the connection itself refuses, as on a disk mounted to be read only.
+    connection.cursor().execute("PRAGMA query_only = 1")
+
+found = [statuses()]
+connections.close_all()
+connection_created.connect(refuse_writes)
+found.append(statuses())
+connections.close_all()
+connection_created.disconnect(refuse_writes)
+path = settings.DATABASES["default"]["NAME"]
+for name in (path, f"{path}-wal"):
+    if os.path.exists(name):
+        with open(name, "r+b") as file:
+            file.write(os.urandom(65536))
+found.append(statuses())
+print(json.dumps(found))
+"""
+
+
+def test_broken_database_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'site.db'}",
+        "TEST_DATA_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "config.settings_test",
+        "LOG_LEVEL": "CRITICAL",
+    }
+    ran = subprocess.run(  # noqa: S603  # our own script
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    whole, read_only, damaged = json.loads(ran.stdout.splitlines()[-1])
+    assert whole == [200, 200, 200, 200]
+    assert (read_only[0], damaged[0]) == (200, 200)
+    # Nobody is told that a question was answered which could not be kept.
+    assert read_only[3] >= 500
+    assert min(damaged[2:]) >= 500

@@ -1,0 +1,178 @@
+"""Three machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by a third.
+
+They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from benchmarks.resilience.site import MissingServerError, WebProcess, own_database, own_redis
+from tests.releases import keep
+from tests.servers.rabbitmq import amqp_url
+
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
+
+AGENT, USER, PASSWORD = "guichet", "marianne", "liberte-egalite"
+PREPARE = """
+import sys
+import django
+django.setup()
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("create_agent", sys.argv[1])
+get_user_model().objects.create_superuser(sys.argv[2], password=sys.argv[3])
+"""
+DOCUMENT = "# Mairie\n\n## Combien coûte une place de marché ?\n\nQuatre euros le mètre.\n"
+PATIENCE_SECONDS = 120.0
+
+
+class Machines:
+    """The site's shared parts; `environment` is that of one machine."""
+
+    def __init__(self, folder: Path, stack: ExitStack, broker: str | None) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._database = stack.enter_context(own_database())
+        self._redis = stack.enter_context(own_redis()).url
+        self._broker = broker or f"{self._redis.removesuffix('/0')}/1"
+        self.run("A", "-c", PREPARE, AGENT, USER, PASSWORD)
+
+    def environment(self, name: str, *, shared: bool = True) -> dict[str, str]:
+        storage = str(self._folder / "shared") if shared else ""
+        return {
+            **keep.site_environment(self._folder / name, self._database),
+            "REDIS_URL": self._redis,
+            "CELERY_BROKER_URL": self._broker,
+            "DOCUMENT_STORAGE": storage,
+            "LOG_LEVEL": "WARNING",
+        }
+
+    def run(self, name: str, *words: str) -> None:
+        done = subprocess.run(  # noqa: S603  # our own commands
+            [sys.executable, *words],
+            cwd=keep.PROJECT,
+            env=self.environment(name),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    def web(self, name: str) -> WebProcess:
+        process = WebProcess(self.environment(name), self._folder / f"{name}.log")
+        self._stack.callback(process.kill)
+        process.start()
+        return process
+
+    def worker(self, name: str, *, shared: bool = True) -> "subprocess.Popen[bytes]":
+        words = "-m celery --app config --quiet worker --pool solo --loglevel WARNING"
+        log = self._stack.enter_context((self._folder / f"{name}.log").open("ab"))
+        process = subprocess.Popen(  # noqa: S603  # our own commands
+            [sys.executable, *words.split(), "--hostname", f"{name}-{uuid.uuid4().hex[:8]}@here"],
+            cwd=keep.PROJECT,
+            env=self.environment(name, shared=shared),
+            stdout=log,
+            stderr=log,
+        )
+        self._stack.callback(process.wait, 30)
+        self._stack.callback(process.kill)
+        return process
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+    def builds(self) -> list[str]:
+        with psycopg.connect(self._database) as connection:
+            rows = connection.execute(
+                "SELECT status FROM knowledge_indexbuild WHERE kind = 'documents'"
+            )
+            return [status for (status,) in rows]
+
+    def wait_for_builds(self, wanted: list[str]) -> None:
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while self.builds() != wanted:
+            assert time.monotonic() < limit, f"{self.builds()} {self.log('B')[-3000:]}"
+            time.sleep(0.2)
+
+
+@pytest.fixture(params=["redis", "amqp"])
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
+    with ExitStack() as stack:
+        broker: str | None = None
+        if request.param == "amqp":
+            broker = stack.enter_context(amqp_url())
+            if broker is None:
+                pytest.skip("no RabbitMQ that a virtual host can be made on")
+        try:
+            yield Machines(tmp_path, stack, broker)
+        except MissingServerError as missing:
+            pytest.skip(str(missing))
+
+
+def upload(url: str, name: str, text: str) -> None:
+    """As staff do in the browser: sign in, then the form of the admin."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    def token(path: str) -> str:
+        page = browser.open(f"{url}{path}", timeout=60).read().decode()
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert found, page[:500]
+        return found[1]
+
+    fields = {"username": USER, "password": PASSWORD, "next": "/admin/"}
+    fields["csrfmiddlewaretoken"] = token("/admin/login/")
+    browser.open(f"{url}/admin/login/", urllib.parse.urlencode(fields).encode(), timeout=60)
+    form = "/admin/knowledge/document/add/"
+    parts = {"csrfmiddlewaretoken": token(form), "agent": "1", "category": ""}
+    boundary = uuid.uuid4().hex
+    body = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'
+        for key, value in parts.items()
+    )
+    body += f'--{boundary}\r\nContent-Disposition: form-data; name="uploads"; filename="{name}"\r\n'
+    body += f"Content-Type: text/markdown\r\n\r\n{text}\r\n--{boundary}--\r\n"
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    browser.open(urllib.request.Request(f"{url}{form}", body.encode(), headers), timeout=60)  # noqa: S310
+
+
+def answer(url: str, question: str) -> str:
+    body = json.dumps({"message": question, "deployment": AGENT}).encode()
+    request = urllib.request.Request(  # noqa: S310  # loopback
+        f"{url}/api/rag/chat", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=90) as response:  # noqa: S310
+        events = response.read().decode()
+    return str(json.loads(events.rsplit("data: ", 1)[1]).get("content", events))
+
+
+def test_uploaded_on_one_indexed_by_another_answered_by_a_third(machines: Machines) -> None:
+    uploading, answering = machines.web("A"), machines.web("C")
+    machines.worker("B")
+    upload(uploading.url, "mairie.md", DOCUMENT)
+    machines.wait_for_builds(["done"])
+    assert "Quatre euros" in answer(answering.url, "Combien coûte une place de marché ?")
+
+
+def test_worker_that_does_not_see_the_documents_ends_and_says_why(machines: Machines) -> None:
+    uploading = machines.web("A")
+    blind = machines.worker("B", shared=False)
+    assert blind.wait(PATIENCE_SECONDS) == 1
+    assert "Set the same DOCUMENT_STORAGE" in machines.log("B")
+    upload(uploading.url, "mairie.md", DOCUMENT)
+    assert machines.builds() == ["queued"]
+    machines.worker("B")
+    machines.wait_for_builds(["done"])

@@ -1,0 +1,282 @@
+"""A really served site whose database is locked, full or gone: every door says so by one name, and goes on afterwards."""
+
+import http.client
+import json
+import resource
+import sqlite3
+import time
+import urllib.parse
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from benchmarks.resilience.site import AGENT, MissingServerError, Site, WebProcess
+from tests.servers.model_server import ModelServer
+from tests.web_client import Visitor
+
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
+
+CODE = "storage_unavailable"
+QUESTION = "Où se réservent les salles de travail ?"
+ORIGIN = "https://www.example.org"
+#: Far above what a refusal takes here, far below the patience of anybody.
+PATIENCE_SECONDS = 30.0
+CONSTANTS = {
+    "WEB_DATABASE_WAIT_SECONDS": 0.5,
+    "DATABASE_PAUSE_SECONDS": 0.2,
+    "READY_CACHE_SECONDS": 0.1,
+    "TURN_LEASE_SECONDS": 3.0,
+}
+PREPARE = f"""
+import json
+from django.contrib.auth.models import User
+from agents.models import Deployment
+from chat.access.visitors import new_widget_visitor
+from chat.models import ApiKey
+User.objects.create_superuser("martine", "m@example.org", "only-for-tests")
+deployment = Deployment.objects.get(slug="{AGENT}")
+deployment.allowed_origins = "{ORIGIN}"
+deployment.save()
+key = ApiKey(name="client")
+secret = key.draw_secret()
+key.save()
+key.deployments.add(deployment)
+print(json.dumps([secret, new_widget_visitor(deployment.public_key, "{ORIGIN}").token()]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """One site, whoever may come through its doors, and what becomes of its database."""
+
+    site: Site
+    process: WebProcess
+    api_key: str
+    visitor: str
+    trouble: Callable[[], AbstractContextManager[None]]
+
+    def call(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        said = None if body is None else json.dumps(body)
+        if isinstance(body, str):
+            said = body
+        connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=90)
+        try:
+            connection.request(
+                method,
+                path,
+                said,
+                {name.replace("_", "-"): value for name, value in headers.items()},
+            )
+            response = connection.getresponse()
+            return (
+                response.status,
+                {k.lower(): v for k, v in response.headers.items()},
+                response.read(),
+            )
+        finally:
+            connection.close()
+
+    def ready(self) -> dict[str, Any]:
+        status, _headers, said = self.call("GET", "/readyz")
+        return {"http": status, **json.loads(said)}
+
+
+@contextmanager
+def locked(site: Site, process: WebProcess) -> Iterator[None]:
+    """Another process holds the writer's lock."""
+    path = site.environment["DATABASE_URL"].removeprefix("sqlite:///")
+    other = sqlite3.connect(path, isolation_level=None, timeout=30)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.close()
+
+
+@contextmanager
+def full(site: Site, process: WebProcess) -> Iterator[None]:
+    """No file of the web process may become longer than the database's journal, which a reader keeps from starting anew."""
+    path = Path(site.environment["DATABASE_URL"].removeprefix("sqlite:///"))
+    other = sqlite3.connect(path, isolation_level=None, timeout=30)
+    other.execute("PRAGMA wal_autocheckpoint = 0")
+    other.execute("CREATE TABLE IF NOT EXISTS filler (filling)")
+    # Longer than the log of the process, which is to go on.
+    other.execute("INSERT INTO filler VALUES (zeroblob(1000000))")
+    other.execute("BEGIN")
+    other.execute("SELECT COUNT(*) FROM filler").fetchall()
+    before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    most = path.with_name(f"{path.name}-wal").stat().st_size
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+        other.close()
+
+
+@contextmanager
+def gone(site: Site, process: WebProcess) -> Iterator[None]:
+    """The server ends all connections and takes no other."""
+    url = site.environment["DATABASE_URL"]
+    server, _slash, name = url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as other:
+        other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
+        try:
+            yield
+        finally:
+            other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["sqlite", "shared"])
+def site(request: pytest.FixtureRequest) -> Iterator[tuple[Site, list[str]]]:
+    try:
+        with ModelServer() as model, Site(model, shared=request.param, constants=CONSTANTS) as made:
+            yield made, json.loads(made.manage("shell", "-v", "0", "-c", PREPARE))
+    except MissingServerError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=[locked, full, gone])
+def doors(request: pytest.FixtureRequest, site: tuple[Site, list[str]]) -> Doors:
+    made, (api_key, visitor) = site
+    if (request.param is gone) == made.environment["DATABASE_URL"].startswith("sqlite"):
+        pytest.skip("another database's trouble")
+    (process,) = made.processes
+    return Doors(made, process, api_key, visitor, lambda: request.param(made, process))
+
+
+def test_every_door_says_it_by_its_name(doors: Doors) -> None:
+    asked = {"message": QUESTION, "deployment": AGENT, "clientMessageId": str(uuid.uuid4())}
+    origin = {"Origin": f"http://127.0.0.1:{doors.process.port}"}
+    bearer, visiting = f"Bearer {doors.api_key}", f"Visitor {doors.visitor}"
+    thread = {"model": AGENT, "messages": [{"role": "user", "content": QUESTION}]}
+    sent: list[tuple[str, str, Any, dict[str, str]]] = [
+        (
+            "POST",
+            "/api/conversations/",
+            {"deployment": AGENT},
+            {"Content_Type": "application/json"},
+        ),
+        ("POST", "/api/rag/chat", asked, {}),
+        ("POST", "/widget/ask", asked, {"Authorization": visiting, **origin}),
+        ("POST", "/v1/chat/completions", thread, {"Authorization": bearer}),
+        ("POST", "/v1/chat/completions", {**thread, "stream": True}, {"Authorization": bearer}),
+    ]
+    logged = len(doors.site.logs())
+    with doors.trouble():
+        for method, path, body, headers in sent:
+            start = time.monotonic()
+            status, found, said = doors.call(method, path, body, **headers)
+            assert time.monotonic() - start < PATIENCE_SECONDS
+            assert status == 503, (path, said)
+            assert int(found["retry-after"]) >= 1
+            told = json.loads(said)
+            assert told.get("error", told)["code"] == CODE
+            assert ("error" in told) == path.startswith("/v1/")
+    log = doors.site.logs()[logged:]
+    assert "Traceback" not in log, log
+    assert log.count("storage unavailable status=503") == len(sent), log
+
+
+def test_pages_for_people_can_be_read(doors: Doors) -> None:
+    _status, headers, said = doors.call("GET", "/admin/login/")
+    cookie = headers["set-cookie"].split(";")[0]
+    form = urllib.parse.urlencode(
+        {
+            "username": "martine",
+            "password": "only-for-tests",
+            "csrfmiddlewaretoken": cookie.partition("=")[2],
+        }
+    )
+    html = {"Accept": "text/html", "Accept_Language": "fr"}
+    with doors.trouble():
+        page = doors.call("GET", "/", **html)
+        sign_in = doors.call(
+            "POST",
+            "/admin/login/",
+            form,
+            **html,
+            Cookie=cookie,
+            Content_Type="application/x-www-form-urlencoded",
+        )
+    for status, headers, said in (page, sign_in):
+        assert status == 503
+        assert headers["content-type"].startswith("text/html")
+        assert "La base de données est occupée" in said.decode()
+    assert b"http-equiv" in page[2]
+    # What was typed is not sent again unasked.
+    assert b"http-equiv" not in sign_in[2]
+
+
+def answered_in_the_end(visitor: Visitor, doors: Doors, client_message_id: str) -> None:
+    """As a page does it: sent again under its id, over a new socket where the old one was closed for now."""
+    limit = time.monotonic() + 90
+    while True:
+        try:
+            page = visitor.socket(doors.process.url)
+            page.ask(QUESTION, client_message_id)
+            if page.until_end()[-1]["type"] == "done":
+                return
+        except ConnectionClosed:
+            pass  # whoever connects could not be looked up: 1013
+        assert time.monotonic() < limit
+        time.sleep(0.5)
+
+
+def test_the_same_question_is_answered_once_it_is_over(doors: Doors) -> None:
+    visitor = Visitor(doors.process.url, AGENT)
+    socket = visitor.socket(doors.process.url)
+    socket.ask(QUESTION, "warm")
+    assert socket.until_end()[-1]["type"] == "done"
+    with doors.trouble():
+        socket.ask(QUESTION, "one")
+        if (frames := socket.until_end())[-1]["type"] == "error":
+            assert frames[-1]["code"] == CODE
+            assert frames[-1]["retryable"]
+            assert frames[-1]["retryAfter"] > 0
+    answered_in_the_end(visitor, doors, "one")
+    asked = [m["content"] for m in visitor.thread(doors.process.url)["messages"]]
+    assert asked.count(QUESTION) == 2
+
+
+def test_readiness_tells_and_liveness_stays(doors: Doors) -> None:
+    assert doors.ready()["http"] == 200
+    with doors.trouble():
+        time.sleep(0.2)
+        told = doors.ready()
+        assert doors.call("GET", "/healthz")[0] == 200
+    assert told["http"] == 503
+    assert told["status"] == "unavailable"
+    assert told["parts"]["database"]["status"] == "unavailable"
+    limit = time.monotonic() + PATIENCE_SECONDS
+    while doors.ready()["http"] != 200:
+        assert time.monotonic() < limit
+        time.sleep(0.2)
+
+
+def test_redis_gone_takes_nothing_out_of_service(doors: Doors) -> None:
+    if doors.site.redis is None:
+        pytest.skip("a site without Redis")
+    logged = len(doors.site.logs())
+    doors.site.redis.kill()
+    try:
+        time.sleep(0.2)
+        told = doors.ready()
+    finally:
+        doors.site.redis.start()
+    assert told["http"] == 200
+    assert told["status"] == "degraded"
+    assert told["parts"]["redis"]["status"] == "unavailable"
+    assert "Traceback" not in doors.site.logs()[logged:]

@@ -1,0 +1,94 @@
+"""A prefork worker on real servers: it starts and forks without false alarms, says that it lives, and is missed once it is killed."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.postgres import postgres_url
+from tests.servers.redis_server import PROGRAM, RedisServer
+from tests.servers.worker import WorkerProcess
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.contracts,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed"),
+]
+
+_STATE = """
+import json
+from agents.models import Upkeep, Worker
+rows = {row.name: (row.finished_at and row.finished_at.timestamp()) for row in Upkeep.objects.all()}
+beats = list(Worker.objects.values_list("name", flat=True))
+last = max((w.beat_at.timestamp() for w in Worker.objects.all()), default=0)
+print(json.dumps({"upkeep": rows, "workers": beats, "last": last}))
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
+    """On PostgreSQL where there is one: there a shared connection is what breaks."""
+    with postgres_url() as url, RedisServer() as redis:
+        environment = {"CELERY_BROKER_URL": redis.url, "REDIS_URL": redis.url}
+        if url is not None:
+            environment["DATABASE_URL"] = url
+        process = WorkerProcess(tmp_path, environment)
+        process.manage("migrate", "--verbosity", "0")
+        with process:
+            yield process
+
+
+def state(worker: WorkerProcess) -> dict[str, object]:
+    found: dict[str, object] = json.loads(worker.manage("shell", "-v", "0", "-c", _STATE))
+    return found
+
+
+def test_a_prefork_worker_lives_without_false_alarms(worker: WorkerProcess) -> None:
+    wait_until(lambda: "retention done" in worker.output(), 120)
+    wait_until(lambda: len(worker.children()) == 2)
+    # A process that is forked later, while the worker itself has looked into the database many times.
+    first = worker.children()[0]
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: first not in worker.children() and len(worker.children()) == 2)
+    before = state(worker)
+    wait_until(lambda: state(worker)["last"] != before["last"])
+    assert set(before["upkeep"]) == {"reap", "retain"}  # type: ignore[call-overload]
+    alarms = [
+        line
+        for line in worker.output().splitlines()
+        if any(word in line for word in ("Traceback", "closed connection", "reach the database"))
+        and "WorkerLostError" not in line
+    ]
+    assert alarms == [], worker.output()
+
+
+def test_a_killed_worker_is_missed(worker: WorkerProcess) -> None:
+    wait_until(lambda: " ready." in worker.output(), 120)
+    wait_until(lambda: state(worker)["workers"])
+    worker.kill()
+    silent = "from agents.processes.heartbeat import worker_state as w; from django.conf import settings; "
+    silent += "settings.WORKER_SILENT_SECONDS = 1; print(w().state)"
+    wait_until(lambda: worker.manage("shell", "-v", "0", "-c", silent).strip() == "silent")
+
+
+def test_a_task_is_logged_under_the_request_that_asked_for_it(worker: WorkerProcess) -> None:
+    wait_until(lambda: " ready." in worker.output(), 120)
+    worker.manage(
+        "shell",
+        "-v",
+        "0",
+        "-c",
+        "from celery import current_app; from agents.processes.requests import working_for\n"
+        "with working_for('from-the-web'): current_app.send_task('knowledge.tasks.reconcile_indexes')",
+    )
+    said = "reconcile_indexes"
+    wait_until(
+        lambda: any(
+            said in line and "succeeded" in line and line.endswith("request_id=from-the-web")
+            for line in worker.output().splitlines()
+        )
+    )

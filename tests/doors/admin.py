@@ -1,0 +1,196 @@
+"""Knocking at the admin: every page and every action of every list, by right."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from faqs.models import LearnedResponse, QuestionGroup
+from tests.doors.catalogue import Door
+from tests.doors.readers import outcome
+from tests.doors.world import World, Writes, add_private_rows, grant, make_owned
+from tests.factories import make_user
+
+COLUMNS = ("nobody", "person", "staff", "view", "change", "all", "others", "superuser")
+ACTION_COLUMNS = ("view", "change", "all", "others", "superuser")
+_RIGHTS = {
+    "view": ("view",),
+    "change": ("view", "change"),
+    "all": ("view", "add", "change", "delete"),
+}
+
+
+class Staff:
+    """The roles at the pages of one model (or at those of none), on rows that each knock finds as they were."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        make_owned(world, "page", visitor=None)
+        add_private_rows(world)
+        self._sessions: dict[tuple[type[Model] | None, str], str] = {
+            (None, "person"): _session(make_user()),
+            (None, "staff"): _session(make_user(is_staff=True)),
+            (None, "superuser"): _session(make_user(is_staff=True, is_superuser=True)),
+        }
+
+    def client(self, model: type[Model] | None, role: str) -> Client:
+        """A browser of this role, before its first page."""
+        client = Client(raise_request_exception=False)
+        if role == "nobody":
+            return client
+        key = (None if role in ("person", "staff", "superuser") else model, role)
+        if key not in self._sessions:
+            self._sessions[key] = _session(_granted(model, role))
+        client.cookies["sessionid"] = self._sessions[key]
+        return client
+
+    def knock(self, door: Door, form: dict[str, Any]) -> str:
+        """What a superuser meets that sends this form to a page; whatever it wrote is taken back."""
+        return _knock(self.client(None, "superuser"), self.address(door), form)
+
+    def page(self, door: Door, known: list[str] | None) -> list[str]:
+        """What each role meets at a page, looking and sending its form.
+
+        With what is `known`, every role that is refused knocks, and the first that is let in; the others are as known.
+        """
+        address = self.address(door)
+        form: dict[str, Any] | None = None
+        met: list[str] = []
+        for column, role in enumerate(COLUMNS):
+            if (
+                known
+                and column < len(known)
+                and any(map(_is_open, met))
+                and _is_open(known[column])
+            ):
+                met.append(known[column])
+                continue
+            looked = _knock(self.client(door.model, role), address, None)
+            if form is None and looked not in ("sign-in", "403"):
+                form = form_of(self.client(None, "superuser").get(address))
+            sent = _knock(self.client(door.model, role), address, form or {"post": "yes"})
+            met.append(looked if looked == sent else f"{looked} / {sent}")
+        return met
+
+    def action(self, model: type[Model], name: str, known: list[str] | None) -> list[str]:
+        """What each role meets that posts an action for one row of a list; with what is `known`, as `page`."""
+        address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        form = {"action": name, "_selected_action": str(self.world.rows[model].pk), "index": "0"}
+        met: list[str] = []
+        for column, role in enumerate(ACTION_COLUMNS):
+            is_settled = known and any(map(_does, met)) and _does(known[column])
+            met.append(
+                known[column]
+                if known and is_settled
+                else _knock(self.client(model, role), address, form)
+            )
+        return met
+
+    def address(self, door: Door) -> str:
+        row = self.world.rows.get(door.model) if door.model else None
+        key = str(row.pk) if row is not None else "1"
+        parameters = (
+            "object_id id build_id chunk_id document_id group_id turn_id pk content_type_id".split()
+        )
+        values = dict.fromkeys(parameters, key)
+        values |= {
+            "number": "1",
+            "key": "00000000-0000-4000-8000-000000000000",
+            "app_label": "chat",
+            "url": "none/",
+        }
+        if "replay" in door.name:
+            values["group_id"] = str(self.world.rows[QuestionGroup].pk)
+        if door.name == "view_on_site":
+            kind = ContentType.objects.get_for_model(LearnedResponse)
+            values |= {"content_type_id": str(kind.pk)}
+        return "/" + door.route.format(**values)
+
+
+def _granted(model: type[Model] | None, role: str) -> User:
+    user = make_user(is_staff=True)
+    if role == "others":
+        grant(user, only=None, actions=())
+        if model is not None:
+            own = ContentType.objects.get_for_model(model)
+            user.user_permissions.remove(*user.user_permissions.filter(content_type=own))
+    elif model is not None:
+        grant(user, only=model, actions=_RIGHTS[role])
+    return user
+
+
+def _session(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    return client.cookies["sessionid"].value
+
+
+def _is_open(cell: str) -> bool:
+    """Whether a page was shown or taken, looking or sending."""
+    return not all(part in ("sign-in", "403", "404", "·") for part in cell.split(" / "))
+
+
+def _does(cell: str) -> bool:
+    """Whether an action was begun or done."""
+    return cell.startswith("302")
+
+
+def _knock(client: Client, address: str, form: dict[str, Any] | None) -> str:
+    """One request; whatever it wrote is taken back."""
+    writes = Writes()
+    writes.start()
+    try:
+        with transaction.atomic():
+            response = client.get(address) if form is None else client.post(address, form)
+            body = b"".join(response) if response.streaming else response.content
+            transaction.set_rollback(True)
+    finally:
+        has_written = writes.stop()
+    return outcome(response, body.decode(errors="replace"), has_written)
+
+
+def form_of(response: Any) -> dict[str, Any]:
+    """The fields of the page's own form, as it was filled in; a confirmation where a page only asks."""
+    if response.status_code != 200 or response.streaming:
+        return {"post": "yes"}
+    reader = _Fields()
+    reader.feed(response.content.decode())
+    return {"post": "yes", **reader.fields}
+
+
+class _Fields(HTMLParser):
+    """Names and values of the fields of every form of a page but those of its frame (search, sign-out, language)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, Any] = {}
+        self._select = self._text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        name, value = given.get("name") or "", given.get("value")
+        if tag == "input" and name and given.get("type") not in ("file", "submit", "search"):
+            if given.get("type") not in ("checkbox", "radio") or "checked" in given:
+                self.fields[name] = value or ("on" if given.get("type") == "checkbox" else "")
+        elif tag == "textarea":
+            self._text = name
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and self._select and value and "selected" in given:
+            self.fields.setdefault(self._select, []).append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            self.fields.setdefault(self._text, "")
+            self._text = ""
+        elif tag == "select":
+            self._select = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._text:
+            self.fields[self._text] = self.fields.get(self._text, "") + data.lstrip("\n")

@@ -1,0 +1,80 @@
+"""Knocking at the sockets: each type of frame, by each role that a browser's cookie makes."""
+
+import json
+from http.cookies import SimpleCookie
+from typing import Any
+
+from django.test import AsyncClient
+
+from agents.database import in_database
+from tests.doors.readers import QUESTION, Visitors
+from tests.doors.world import CALL, Writes, settled
+from tests.sockets import Socket
+
+COLUMNS = ("nobody", "stranger", "owner", "elsewhere", "person", "superuser")
+
+
+async def knock(visitors: Visitors, door: str, role: str) -> str:
+    """What came of one frame of this door (`ws/chat/{conversation_id}/ ask`), as a cell of the table."""
+    route, kind = door.split()
+    world = visitors.world
+    turn = {"retry": world.interrupted, "approve": world.waiting, "deny": world.waiting}.get(
+        kind, world.answered
+    )["page"]
+    client = AsyncClient()
+    carried = visitors.cookies.get("owner" if role == "elsewhere" else role, SimpleCookie())
+    client.cookies = SimpleCookie({name: morsel.value for name, morsel in carried.items()})
+    socket = Socket(f"/{route.format(conversation_id=turn.conversation_id)}", client)
+    if role == "elsewhere":
+        socket.scope["headers"][1] = (b"origin", b"https://elsewhere.example")
+    frame = {"type": kind, "turnId": str(turn.pk), "toolCallId": CALL, "message": QUESTION}
+    writes = Writes()
+    await in_database(writes.start)
+    met = await _met(socket, frame)
+    await settled()
+    written = await in_database(writes.stop)
+    if written:
+        await in_database(visitors.renew)
+    return met + " w" * written
+
+
+async def answered(visitors: Visitors, text: str) -> str:
+    """What the owner's socket answers to a text, whatever it is; `server` where it closes for a failure of ours."""
+    turn = visitors.world.answered["page"]
+    client = AsyncClient()
+    carried = visitors.cookies["owner"]
+    client.cookies = SimpleCookie({name: morsel.value for name, morsel in carried.items()})
+    socket = Socket(f"/ws/chat/{turn.conversation_id}/", client)
+    await socket.open()
+    await socket.send_text(text)
+    await socket.send(type="unknown")
+    names = [""]
+    while names[-1] != "error":
+        output = await socket.receive_output(10)  # type: ignore[no-untyped-call]  # asgiref has no types
+        if output["type"] == "websocket.close":
+            names.append("server" if output.get("code") == 1011 else "closed")
+            break
+        names.append(json.loads(output["text"])["type"])
+    await socket.close()
+    await settled()
+    return " ".join(names).strip()
+
+
+async def _met(socket: Socket, frame: dict[str, Any]) -> str:
+    await socket.send_input({"type": "websocket.connect"})  # type: ignore[no-untyped-call]  # asgiref has no types
+    opened = await socket.receive_output(5)  # type: ignore[no-untyped-call]  # asgiref has no types
+    if opened["type"] == "websocket.close":
+        return "denied"
+    await socket.send(**frame)
+    if frame["type"] == "stop":
+        # Nothing runs: no event follows it. An unknown frame after it says that it was read.
+        await socket.send(type="unknown")
+    names: list[str] = []
+    while not names or names[-1] not in ("done", "error", "closed"):
+        output = await socket.receive_output(10)  # type: ignore[no-untyped-call]  # asgiref has no types
+        if output["type"] == "websocket.close":
+            names.append("closed")
+            break
+        names.append(output["text"].split('"type": "')[1].split('"')[0])
+    await socket.close()
+    return " ".join(dict.fromkeys(names))

@@ -1,0 +1,156 @@
+"""That a worker lives, and what upkeep did: as rows, in words, and as figures."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.test import TestCase
+from django.utils import timezone
+
+from agents.admin_base import admin_url
+from agents.models import Upkeep, Worker
+from agents.processes.heartbeat import Heartbeat, announce, worker_state
+from agents.processes.upkeep import RETENTION, claim, is_due, note_reaping, renew
+from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.factories import make_agent
+from tests.integration.config.test_health import figures
+
+SILENT = timedelta(seconds=settings.WORKER_SILENT_SECONDS + 30)
+
+
+def age(name: str, by: timedelta = SILENT) -> None:
+    Worker.objects.filter(name=name).update(beat_at=timezone.now() - by)
+
+
+def queue_job(waited: timedelta) -> IndexBuild:
+    build = IndexBuild.objects.create(agent=make_agent(), kind=BuildKind.DOCUMENTS)
+    IndexBuild.objects.filter(pk=build.pk).update(created_at=timezone.now() - waited)
+    return build
+
+
+class WorkerStateTests(TestCase):
+    def test_no_worker_was_ever_seen(self) -> None:
+        assert (worker_state().state, worker_state().seconds) == ("never", None)
+
+    def test_a_worker_that_beats_is_alive_and_says_what_it_runs(self) -> None:
+        job: dict[str, Any] = {"task": "run_index_build", "id": "7", "seconds": 3}
+        Heartbeat("celery@one", lambda: [job]).beat()
+        found = worker_state()
+        assert found.state == "ok"
+        assert found.alive[0].running == [job]
+
+    def test_a_worker_that_is_being_started_is_not_missing(self) -> None:
+        announce("embedded-1@one")
+        assert worker_state().state == "ok"
+
+    def test_a_silent_worker_is_missing_and_one_of_two_is_not(self) -> None:
+        for name in ("celery@one", "celery@two"):
+            announce(name)
+            age(name)
+        found = worker_state()
+        assert found.state == "silent"
+        assert SILENT.total_seconds() <= (found.seconds or 0) < SILENT.total_seconds() + 60
+        announce("celery@two")
+        assert [each.name for each in worker_state().alive] == ["celery@two"]
+
+
+class ToldTests(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+
+    def test_a_new_site_without_a_worker_is_not_alarmed(self) -> None:
+        assert not self.client.get("/admin/").context["background"].alarm
+
+    def test_a_job_that_waits_where_no_worker_was_ever_seen_is_an_alarm(self) -> None:
+        queue_job(SILENT)
+        page = self.client.get("/admin/")
+        self.assertContains(page, "Aucun worker n’a encore été vu")
+
+    def test_a_silent_worker_is_an_alarm_with_its_age(self) -> None:
+        announce("celery@one")
+        age("celery@one", timedelta(minutes=12))
+        queue_job(timedelta(minutes=5))
+        page = self.client.get("/admin/")
+        self.assertContains(page, "Aucun worker n’a été vu depuis 12 min")
+        self.assertContains(page, "Le plus ancien travail attend depuis 5 min")
+
+    def test_a_queued_job_says_how_long_it_waits_and_for_whom(self) -> None:
+        queue_job(timedelta(minutes=5))
+        announce("celery@one")
+        age("celery@one", timedelta(minutes=12))
+        page = self.client.get(admin_url(IndexBuild, "changelist"))
+        self.assertContains(page, "En attente depuis 5 min")
+        self.assertContains(page, "Aucun worker n’a été vu depuis 12 min")
+
+    def test_a_queued_job_beside_a_busy_worker_is_no_alarm(self) -> None:
+        queue_job(timedelta(minutes=5))
+        announce("celery@one")
+        self.assertContains(self.client.get(admin_url(IndexBuild, "changelist")), "occupé ailleurs")
+        assert not self.client.get("/admin/").context["background"].alarm
+
+    def test_the_first_page_says_what_upkeep_last_did(self) -> None:
+        note_reaping("celery@one", {"jobs": 2, "turns": 0})
+        Upkeep.objects.create(
+            name=RETENTION,
+            started_at=timezone.now(),
+            finished_at=timezone.now(),
+            done={"sessions": 41},
+            failed={"files": "away"},
+        )
+        page = self.client.get("/admin/")
+        for text in ("jobs 2", "sessions 41", "1 étape en échec (files)"):
+            self.assertContains(page, text)
+
+    def test_who_may_not_see_jobs_is_not_told_of_workers(self) -> None:
+        queue_job(SILENT)
+        page = client_of(make_staff("knowledge.view_document")).get("/admin/")
+        self.assertNotContains(page, "worker")
+
+    def test_figures_tell_workers_waiting_jobs_and_upkeep(self) -> None:
+        announce("celery@one")
+        queue_job(timedelta(minutes=5))
+        note_reaping("celery@one", {})
+        found = figures(self.client)
+        assert found["repondant_workers[]"] == 1
+        assert 300 <= found["repondant_jobs_waiting_seconds[]"] < 360
+        assert found["repondant_worker_last_beat_timestamp_seconds[]"] > 0
+        assert found["repondant_upkeep_timestamp_seconds[('kind', 'reap')]"] > 0
+        age("celery@one")
+        assert figures(self.client)["repondant_workers[]"] == 0
+
+    def test_a_job_that_is_over_waits_for_nobody(self) -> None:
+        build = queue_job(timedelta(minutes=5))
+        IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.DONE)
+        assert figures(self.client)["repondant_jobs_waiting_seconds[]"] == 0
+
+
+class ClaimTests(TestCase):
+    def test_one_process_claims_the_night_until_it_has_ended(self) -> None:
+        night = timezone.now()
+        assert is_due(night)
+        assert claim("one", since=night)
+        assert not claim("two", since=night)
+        assert not is_due(night)
+        assert not renew("two")
+        assert renew("one", finished_at=timezone.now(), done={"sessions": 1})
+        assert not is_due(night)
+        assert is_due(timezone.now())
+
+    def test_a_killed_one_is_taken_over(self) -> None:
+        night = timezone.now()
+        assert claim("one", since=night)
+        left = timezone.now() - timedelta(seconds=settings.JOB_LEASE_SECONDS + 1)
+        Upkeep.objects.update(beat_at=left)
+        assert is_due(night)
+        assert claim("two", since=night)
+        assert not renew("one")
+
+    def test_reaping_keeps_what_it_last_found(self) -> None:
+        note_reaping("one", {"jobs": 3, "turns": 0})
+        note_reaping("two", {"jobs": 0})
+        row = Upkeep.objects.get(name="reap")
+        assert (row.by, row.done) == ("two", {"jobs": 3})
+        assert row.acted_at is not None
+        assert row.finished_at is not None
+        assert row.acted_at < row.finished_at

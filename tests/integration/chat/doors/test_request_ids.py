@@ -1,0 +1,154 @@
+"""One id goes along with a request: into the log, back to the client, to model servers; and what a line of the log says."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from django.test import TestCase
+
+from agents.database import in_database
+from agents.llm.base import GenerationOptions, PromptMessage
+from agents.llm.openai import OpenAILanguageModel
+from agents.processes.logs import JsonFormatter, TextFormatter
+from agents.processes.requests import accepted_id, current_request, working_for
+from chat.doors.request_ids import with_request_id
+from tests.factories import make_library, make_user
+from tests.integration.chat.turn.test_path import KNOWN, ask
+from tests.servers.model_server import ModelReply, ModelServer
+
+#: As in `docs/operations.md`, with the pattern that fail2ban puts for `<HOST>`.
+FILTER = r"^.* WARNING chat\.access\.sign_in sign-in failed address=(?P<host>\S+) outcome=\w+"
+
+
+async def answered(header: bytes | None) -> tuple[str, str]:
+    """The id that the application sees, and the one that the client is sent."""
+
+    async def application(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": current_request().encode()})
+
+    headers = [] if header is None else [(b"x-request-id", header)]
+    scope: Any = {"type": "http", "headers": headers}
+    wrapped: Any = with_request_id(application)
+    communicator: Any = ApplicationCommunicator(wrapped, scope)  # type: ignore[no-untyped-call]  # asgiref's
+    start = await communicator.receive_output()
+    body = await communicator.receive_output()
+    return body["body"].decode(), dict(start["headers"])[b"x-request-id"].decode()
+
+
+class RequestIdTests(TestCase):
+    async def test_a_safe_id_of_a_proxy_is_taken_over_and_sent_back(self) -> None:
+        assert await answered(b"proxy-0123456789") == ("proxy-0123456789", "proxy-0123456789")
+
+    async def test_anything_else_is_replaced(self) -> None:
+        hostile = (
+            None,
+            b"",
+            b"short",
+            b"x" * 65,
+            b"a b c d e f g h",
+            b"evil\r\nX: 1234",
+            b"\xe9" * 9,
+        )
+        for header in hostile:
+            seen, sent = await answered(header)
+            assert seen == sent
+            assert re.fullmatch(r"[0-9a-f]{32}", seen), header
+
+    def test_the_id_ends_with_the_work(self) -> None:
+        with working_for("request-1"):
+            assert current_request() == "request-1"
+        assert current_request() == ""
+        assert accepted_id("") != accepted_id("")
+
+    def test_model_servers_are_told_streamed_or_whole(self) -> None:
+        messages, options = [PromptMessage(role="user", content="x")], GenerationOptions()
+        with ModelServer() as server:
+            model = OpenAILanguageModel(base_url=server.base_url, model="m", max_retries=0)
+            server.script(ModelReply(tokens=["a"]))
+            with working_for("request-whole"):
+                model.complete(messages, options)
+            assert server.calls[-1].headers["x-request-id"] == "request-whole"
+
+    async def test_streamed_replies_name_it_too(self) -> None:
+        messages, options = [PromptMessage(role="user", content="x")], GenerationOptions()
+        with ModelServer() as server:
+            model = OpenAILanguageModel(base_url=server.base_url, model="m", max_retries=0)
+            server.script(ModelReply(tokens=["a"]))
+            with working_for("request-stream"):
+                async for _chunk in model.stream(messages, options):
+                    pass
+            await model.aclose()
+            assert server.calls[-1].headers["x-request-id"] == "request-stream"
+
+
+class LineTests(TestCase):
+    async def test_a_turn_says_how_long_it_took_and_where(self) -> None:
+        deployment = await self._library()
+        with self.assertLogs("chat.logs", "INFO") as found:
+            await ask(deployment, KNOWN)
+        (record,) = (each for each in found.records if each.getMessage().startswith("turn "))
+        facts = record.facts  # type: ignore[attr-defined]  # given with the line
+        assert facts["deployment_id"] == deployment.pk
+        assert facts["answer_source"] == "direct_qa"
+        assert facts["duration_ms"] > 0
+        assert "conversation_id=" in record.getMessage()
+        assert KNOWN not in record.getMessage()
+
+    async def _library(self) -> Any:
+        return await in_database(make_library)
+
+    def test_a_line_is_text_or_one_json_object(self) -> None:
+        record = logging.LogRecord("a.b", logging.INFO, "f", 1, "two\n%s", ("lines",), None)
+        record.facts = {"status": "done"}
+        with working_for("request-1"):
+            assert (
+                TextFormatter().format(record).endswith("INFO a.b two\nlines request_id=request-1")
+            )
+            line = JsonFormatter().format(record)
+        assert "\n" not in line
+        row = json.loads(line)
+        assert row["time"].endswith("+00:00")
+        assert (row["message"], row["status"]) == ("two\nlines", "done")
+        assert row["request_id"] == "request-1"
+
+    def test_a_failed_sign_in_is_one_line_that_the_documented_filter_reads(self) -> None:
+        user = make_user(username="marie", password="secret-of-marie")
+        with self.assertLogs("chat.access.sign_in", "WARNING") as found:
+            self.client.post("/login/", {"username": "marie", "password": "hunter2"})
+        (record,) = found.records
+        line = TextFormatter().format(record)
+        match = re.match(FILTER, line)
+        assert match is not None
+        assert match["host"] == "127.0.0.1"
+        assert not any(word in line for word in ("marie", "hunter2", str(user.pk) + "@"))
+        with self.assertNoLogs("chat.access.sign_in", "WARNING"):
+            self.client.post("/login/", {"username": "marie", "password": "secret-of-marie"})
+
+    def test_an_unknown_format_is_refused_at_start(self) -> None:
+        ran = subprocess.run(
+            [sys.executable, "-c", "import config.settings"],
+            env={**os.environ, "LOG_FORMAT": "xml"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode
+        assert "LOG_FORMAT='xml'" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["text", "json"])
+def test_both_formats_name_an_exception(name: str) -> None:
+    formatter = {"text": TextFormatter, "json": JsonFormatter}[name]()
+    try:
+        raise ValueError("reason")
+    except ValueError as error:
+        info = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("a.b", logging.ERROR, "f", 1, "failed", None, info)
+    assert "ValueError: reason" in formatter.format(record)

@@ -1,0 +1,200 @@
+"""Text that is none, at every door that takes any and at every place of what it takes: refused with a code, never a failure."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from django.test import AsyncClient, Client, TestCase
+
+from agents.database import in_database
+from chat.access.visitors import WidgetVisitor
+from chat.models import Feedback, Message
+from tests.factories import make_api_key, make_library, make_service_token
+from tests.integration.chat.turn.test_path import KNOWN
+from tests.readers import ReaderTest
+from tests.sockets import Socket
+
+SITE = "https://www.example.org"
+HALF = "Où\ud800 ?"
+OTHER_ENCODINGS = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+
+
+def spoilt(value: Any, text: str) -> Iterator[Any]:
+    """The value with the text in each place that may hold one: each text, each name of a field, and one more field."""
+    if isinstance(value, str):
+        yield text
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            for changed in spoilt(item, text):
+                yield [*value[:number], changed, *value[number + 1 :]]
+    elif isinstance(value, dict):
+        yield {**value, text: text}
+        for name, item in value.items():
+            yield {text if key == name else key: kept for key, kept in value.items()}
+            for changed in spoilt(item, text):
+                yield {**value, name: changed}
+
+
+def unreadable(body: Any) -> Iterator[bytes]:
+    for changed in spoilt(body, HALF):
+        yield json.dumps(changed).encode()
+        yield json.dumps(changed, ensure_ascii=False).encode(errors="surrogatepass")
+    for encoding in OTHER_ENCODINGS:
+        yield json.dumps(body).encode(encoding)
+        yield json.dumps(next(spoilt(body, HALF)), ensure_ascii=False).encode(
+            encoding, errors="surrogatepass"
+        )
+    yield json.dumps(body, ensure_ascii=False).encode() + b"\xff"
+
+
+class TextTests(ReaderTest):
+    """Each body names something that is not there, so that nothing is begun where its text is taken."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.deployment.allowed_origins = SITE
+        self.deployment.save()
+        self.nowhere = str(uuid.uuid4())
+
+    def refused(self, method: str, path: str, body: Any, status: int = 400, **headers: str) -> None:
+        """Whatever is no text, with a code; a zero character is each field's own matter, and no failure."""
+        client = Client()
+        client.cookies = self.client.cookies
+        for said in unreadable(body):
+            response = client.generic(method, path, said, "application/json", headers=headers)
+            assert response.status_code == status, (said, response.content)
+            told = response.json()
+            assert told.get("error", told)["code"] == "invalid_message", said
+        for changed in spoilt(body, "\0"):
+            said = json.dumps(changed).encode()
+            response = client.generic(method, path, said, "application/json", headers=headers)
+            assert response.status_code < 500, said
+
+    def test_questions(self) -> None:
+        body = {
+            "message": KNOWN,
+            "conversationId": self.nowhere,
+            "clientMessageId": "a",
+            "deployment": self.deployment.slug,
+            "replaces": self.nowhere,
+            "phase": "p",
+            "project": "q",
+        }
+        self.refused("POST", "/api/rag/chat", body)
+
+    def test_widget(self) -> None:
+        token = WidgetVisitor(self.deployment, SITE, uuid.uuid4()).token()
+        body = {
+            "message": KNOWN,
+            "conversationId": self.nowhere,
+            "clientMessageId": "a",
+            "language": "fr",
+        }
+        self.refused("POST", "/widget/ask", body, Authorization=f"Visitor {token}")
+        stop = {"conversationId": self.nowhere}
+        self.refused("POST", "/widget/stop", stop, Authorization=f"Visitor {token}")
+
+    def test_completions(self) -> None:
+        body = {
+            "model": "no-such-deployment",
+            "messages": [
+                {"role": "system", "content": "x"},
+                {"role": "user", "content": [{"type": "text", "text": KNOWN}], "name": "n"},
+            ],
+            "stream_options": {},
+            "user": "u",
+        }
+        secret = make_api_key(self.deployment)
+        self.refused("POST", "/v1/chat/completions", body, Authorization=f"Bearer {secret}")
+
+    def test_conversations(self) -> None:
+        opened = {"deployment": "no-such", "phase": "p", "project": "q"}
+        own = f"/api/conversations/{self.conversation.pk}/"
+        self.refused("POST", "/api/conversations/", opened)
+        self.refused("PATCH", own, {"title": "Titre"})
+        self.refused("POST", f"{own}branch/", {"turnId": self.nowhere})
+
+    def test_verdicts_and_approvals(self) -> None:
+        feedback = f"/api/messages/{self.answer.pk}/feedback"
+        verdict = {"verdict": "down", "reason": "incomplete", "comment": "Non."}
+        self.refused("POST", feedback, verdict)
+        assert "\0" not in "".join(Feedback.objects.values_list("comment", flat=True))
+        approvals = f"/api/rag/turns/{self.turn.pk}/approvals"
+        self.refused("POST", approvals, {"toolCallId": "c", "approved": True})
+
+    def test_batches(self) -> None:
+        call = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        answer = {
+            "role": "tool",
+            "tool_call_id": "c",
+            "name": "t",
+            "content": "{}",
+            "timestamp": "2026-03-01T10:00:00Z",
+            "relance_index": 0,
+            "error": "e",
+        }
+        body = {
+            "messages": [{"role": "assistant", "content": "x", "tool_calls": [call]}, answer],
+            "operation_id": self.nowhere,
+            "relance_index": 0,
+        }
+        _token, secret = make_service_token()
+        path = f"/api/ui/chat-sessions/{self.conversation.pk}/messages/batch"
+        before = Message.objects.count()
+        self.refused("POST", path, body, 422, Authorization=f"Bearer {secret}")
+        assert Message.objects.count() == before
+
+    def test_encoding_that_a_header_names_changes_nothing(self) -> None:
+        feedback = f"/api/messages/{self.answer.pk}/feedback"
+        body = json.dumps({"verdict": "down", "comment": "été"}, ensure_ascii=False)
+        for encoding in ("utf-16", "latin-1", "hex", "unicode_escape"):
+            said = self.client.generic(
+                "POST", feedback, body.encode(), f"application/json; charset={encoding}"
+            )
+            assert (said.status_code, said.json()["comment"]) == (200, "été")
+        said = self.client.generic(
+            "POST", feedback, body.encode("latin-1"), "application/json; charset=latin-1"
+        )
+        assert (said.status_code, said.json()["code"]) == (400, "invalid_message")
+
+    def test_forms_are_read_in_utf8_alone(self) -> None:
+        form = b'--x\r\nContent-Disposition: form-data; name="username"\r\n\r\n\\ud800\xed\xa0\x80\0\r\n--x--\r\n'
+        for path in ("/login/", "/admin/login/", "/i18n/setlang/"):
+            for kind, body in (
+                ("multipart/form-data; boundary=x", form),
+                ("application/x-www-form-urlencoded", b"username=%ED%A0%80%00"),
+            ):
+                for encoding in ("hex", "unicode_escape", "utf-7", "utf-16", "idna"):
+                    sent = Client().generic("POST", path, body, f"{kind}; charset={encoding}")
+                    assert (sent.status_code, sent.json()["code"]) == (400, "invalid_message")
+                for suffix in ("", "; charset=utf-8", "; charset=nowhere"):
+                    sent = Client().generic("POST", path, body, kind + suffix)
+                    assert sent.status_code in (200, 302), (path, kind, suffix)
+
+
+class FrameTests(TestCase):
+    async def test_frames(self) -> None:
+        client = AsyncClient()
+        body = {"deployment": (await in_database(make_library)).slug}
+        created = await client.post("/api/conversations/", body, "application/json")
+        socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
+        await socket.open()
+        nowhere = str(uuid.uuid4())
+        for frame in (
+            {"type": "ask", "message": KNOWN, "clientMessageId": "a", "replaces": nowhere},
+            {"type": "resume", "turnId": nowhere, "lastEventId": "1"},
+            {"type": "approve", "turnId": nowhere, "toolCallId": "c"},
+            {"type": "stop"},
+        ):
+            for changed in spoilt(frame, HALF):
+                for is_escaped in (True, False):
+                    await socket.send_text(json.dumps(changed, ensure_ascii=is_escaped))
+                    told = await socket.receive()
+                    assert (told["type"], told["code"]) == ("error", "invalid_message"), changed
+            for encoding in OTHER_ENCODINGS:
+                await socket.send_bytes(json.dumps(frame).encode(encoding))
+                assert (await socket.receive())["code"] == "invalid_message"
+        await socket.send(type="ask", message=KNOWN)
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()

@@ -1,0 +1,180 @@
+"""Everything that is kept ends: what is past its time goes, what is not stays, and a kill in the middle costs nothing."""
+
+import json
+import os
+from datetime import datetime, timedelta
+from io import StringIO
+from typing import Any
+from unittest import mock
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.conf import settings
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.sessions.models import Session
+from django.core.files.base import ContentFile
+from django.core.management import CommandError, call_command
+from django.test import TestCase, override_settings
+from django.utils import timezone
+
+from agents.models import Upkeep, Worker
+from agents.processes.heartbeat import announce
+from agents.processes.upkeep import claim
+from chat.models import Conversation
+from chat.server import nightly
+from faqs.models import CachedResponse
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.models import BuildKind, BuildStatus, Document, IndexBuild
+from tests.factories import make_agent, make_conversation, make_deployment, make_entry, make_user
+
+LONG_AGO = timezone.now() - timedelta(days=3_000)
+
+
+def make_sessions(count: int, expires: datetime) -> None:
+    before = Session.objects.count()
+    Session.objects.bulk_create(
+        Session(session_key=f"{before + n:032}", session_data="", expire_date=expires)
+        for n in range(count)
+    )
+
+
+def make_job(status: BuildStatus, finished_at: datetime | None) -> IndexBuild:
+    agent = make_agent(slug=f"a{IndexBuild.objects.count()}")
+    return IndexBuild.objects.create(
+        agent=agent, kind=BuildKind.DOCUMENTS, status=status, finished_at=finished_at
+    )
+
+
+class EndTests(TestCase):
+    def test_expired_sessions_go_in_batches_and_others_stay(self) -> None:
+        make_sessions(7, LONG_AGO)
+        make_sessions(3, timezone.now() + timedelta(days=1))
+        seen: list[int] = []
+        with override_settings(RETAIN_BATCH=2):
+            nightly.retain_now(lambda kept, count: seen.append(count))
+        assert seen == [2, 4, 6, 7]
+        assert Session.objects.count() == 3
+
+    def test_finished_jobs_go_and_those_that_wait_or_are_recent_stay(self) -> None:
+        make_job(BuildStatus.DONE, LONG_AGO)
+        make_job(BuildStatus.FAILED, LONG_AGO)
+        stay = [
+            make_job(BuildStatus.DONE, timezone.now()).pk,
+            make_job(BuildStatus.STAGED, LONG_AGO).pk,
+            make_job(BuildStatus.QUEUED, None).pk,
+        ]
+        assert nightly.retain_now()["jobs"] == 2
+        assert list(IndexBuild.objects.order_by("pk").values_list("pk", flat=True)) == stay
+
+    def test_lines_of_the_admin_log_go(self) -> None:
+        for moment in (LONG_AGO, timezone.now()):
+            entry = LogEntry.objects.create(user=make_user(), action_flag=CHANGE, object_repr="x")
+            LogEntry.objects.filter(pk=entry.pk).update(action_time=moment)
+        assert nightly.retain_now()["admin_log"] == 1
+
+    def test_rows_of_gone_workers_go_but_the_one_seen_last(self) -> None:
+        for name in ("a", "b"):
+            announce(name)
+        Worker.objects.update(beat_at=LONG_AGO)
+        Worker.objects.filter(name="b").update(beat_at=LONG_AGO + timedelta(days=1))
+        nightly.retain_now()
+        assert [each.name for each in Worker.objects.all()] == ["b"]
+
+    def test_files_that_no_document_names_go_once_they_are_old(self) -> None:
+        storage: Any = Document._meta.get_field("file").storage
+        names = [storage.save(f"ab/{n}.txt", ContentFile(b"x")) for n in range(3)]
+        Document.objects.create(agent=make_agent(), name="kept", file=names[0])
+        for name in names:
+            self.addCleanup(storage.delete, name)
+        for name in names[:2]:
+            os.utime(storage.path(name), (0, 0))
+        nightly.retain_now()
+        assert [storage.exists(name) for name in names] == [True, False, True]
+
+    def test_conversations_stay_unless_the_site_gives_them_an_end(self) -> None:
+        conversation = make_conversation()
+        Conversation.objects.filter(pk=conversation.pk).update(updated_at=LONG_AGO)
+        assert "conversations" not in nightly.retain_now()
+        with override_settings(CONVERSATION_DAYS=30):
+            assert nightly.retain_now()["conversations"] == 1
+
+    def test_old_answers_of_the_memory_go_unless_staff_keep_them(self) -> None:
+        for slug, prunes in (("a", True), ("b", False)):
+            deployment = make_deployment(slug=slug, config_overlay={"memory_auto_prune": prunes})
+            make_entry(deployment, "Quels sont les horaires ?", "De 9 heures à 20 heures.")
+        CachedResponse.objects.update(confirmed_at=LONG_AGO)
+        assert nightly.retain_now()["memory"] == 1
+        assert CachedResponse.objects.get().deployment.slug == "b"
+
+    def test_every_end_names_a_setting(self) -> None:
+        from agents.models import RuntimeSettings
+
+        for kept in nightly.KEPT:
+            assert hasattr(settings, kept.until) or kept.until in RuntimeSettings.knobs(), kept.name
+
+
+class NightTests(TestCase):
+    def test_the_night_before_is_at_the_hour_of_the_site(self) -> None:
+        zone = ZoneInfo(settings.TIME_ZONE)
+        for now, night in (
+            (datetime(2026, 5, 6, 2, 59, tzinfo=zone), datetime(2026, 5, 5, 3, tzinfo=zone)),
+            (datetime(2026, 5, 6, 3, 0, tzinfo=zone), datetime(2026, 5, 6, 3, tzinfo=zone)),
+        ):
+            assert nightly.night_before(now) == night
+
+    def test_it_is_done_once_a_night(self) -> None:
+        make_sessions(1, LONG_AGO)
+        assert nightly.is_night_due()
+        assert nightly.retain_if_due() == {"sessions": 1}
+        make_sessions(1, LONG_AGO)
+        assert not nightly.is_night_due()
+        assert nightly.retain_if_due() == {}
+        Upkeep.objects.update(started_at=timezone.now() - timedelta(days=1, hours=1))
+        assert nightly.retain_if_due() == {"sessions": 1}
+
+    def test_a_site_may_do_it_itself(self) -> None:
+        with override_settings(RETAIN_HOUR=-1):
+            assert not nightly.is_night_due()
+
+    def test_one_kind_that_fails_does_not_keep_the_others(self) -> None:
+        make_sessions(1, LONG_AGO)
+        with mock.patch(
+            "knowledge.kept.vector_store", side_effect=VectorStoreUnavailableError("away")
+        ):
+            assert nightly.retain_now() == {"sessions": 1}
+        row = Upkeep.objects.get(name="retain")
+        assert list(row.failed) == ["generations"]
+        assert row.finished_at is not None
+
+    def test_what_was_killed_is_taken_up_again(self) -> None:
+        make_sessions(5, LONG_AGO)
+
+        def killed(*_args: Any) -> None:
+            raise KeyboardInterrupt
+
+        with override_settings(RETAIN_BATCH=2):
+            with pytest.raises(KeyboardInterrupt):
+                nightly.retain_now(killed)
+            assert Session.objects.count() == 3
+            assert nightly.retain_if_due() == {}  # its lease still runs
+            Upkeep.objects.update(beat_at=LONG_AGO)
+            assert nightly.retain_if_due() == {"sessions": 3}
+
+
+class CommandTests(TestCase):
+    def _told(self, *args: str) -> dict[str, Any]:
+        out = StringIO()
+        call_command("retain", *args, "--json", stdout=out)
+        found: dict[str, Any] = json.loads(out.getvalue())
+        return found
+
+    def test_a_dry_run_counts_and_deletes_nothing(self) -> None:
+        make_sessions(2, LONG_AGO)
+        assert self._told("--dry-run")["rows"]["sessions"] == 2
+        assert Session.objects.count() == 2
+        assert self._told()["rows"] == {"sessions": 2}
+
+    def test_two_at_a_time_are_refused(self) -> None:
+        assert claim("another")
+        with pytest.raises(CommandError, match="already_retaining|another process"):
+            call_command("retain")

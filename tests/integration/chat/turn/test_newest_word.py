@@ -1,0 +1,459 @@
+"""The newest human word wins: every way to write a validated answer × every place that may hold an older one.
+
+Each cell is asked twice: as soon as the row is committed, before anything has followed it (a worker that is dead, a process
+that was killed), and once it has taken effect.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from asgiref.sync import async_to_sync
+from django.core.management import call_command
+from django.test import TestCase
+from django.utils.timezone import now
+
+from agents.admin_base import admin_url
+from agents.models import Deployment
+from chat.models import AnswerSource, Turn
+from chat.turn.values import TurnResult
+from faqs.answers.indexing import SyncReport, sync_learned
+from faqs.answers.writing import draft_faq, save_learned, set_status
+from faqs.choices import accept_choice
+from faqs.learning import remember_answer
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    LearnedStatus,
+    OptionChoice,
+    QuestionGroup,
+    StatusReason,
+)
+from faqs.unanswered import approve_draft
+from knowledge.exceptions import VectorStoreUnavailableError
+from tests.admin_pages import superuser_client
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_lesson,
+)
+from tests.integration.chat.turn.test_path import ask
+
+QUESTION = "Quels sont les horaires de la piscine ?"
+REWORDED = "Pouvez-vous me dire quels sont les horaires de la piscine ?"
+OLD, NEW = "De 9 heures à 20 heures.", "De 7 heures à 22 heures."
+
+Write = Callable[[Deployment], None]
+
+
+def typed(deployment: Deployment) -> None:
+    """In the admin, over the warning that another answer is there."""
+    client = superuser_client()
+    client.post(
+        admin_url(LearnedResponse, "add"),
+        {
+            "agent": deployment.agent_id,
+            "kind": "faq",
+            "question": QUESTION,
+            "answer": NEW,
+            "category": "FAQ",
+            "status": LearnedStatus.VALID,
+            "phrasing_lines": "",
+            "save_anyway": "on",
+        },
+    )
+
+
+def edited(deployment: Deployment) -> None:
+    """An answer that was there, and out of service, is put right."""
+    row = draft_faq(agent=deployment.agent, question=QUESTION, answer="Brouillon.")
+    superuser_client().post(
+        admin_url(LearnedResponse, "change", row.pk),
+        {
+            "kind": "faq",
+            "question": QUESTION,
+            "answer": NEW,
+            "category": "FAQ",
+            "status": LearnedStatus.VALID,
+            "phrasing_lines": "",
+            "save_anyway": "on",
+        },
+    )
+
+
+def corrected(deployment: Deployment) -> None:
+    """« Valider en FAQ » on an answer that was given."""
+    turn = make_exchange(make_conversation(deployment), QUESTION, OLD)
+    superuser_client().post(
+        admin_url(Turn, "learn", turn.pk),
+        {"question": QUESTION, "answer": NEW, "save_anyway": "on"},
+    )
+
+
+def commanded(deployment: Deployment) -> None:
+    call_command("add_faq", deployment.agent.slug, question=QUESTION, answer=NEW, verbosity=0)
+
+
+def imported(deployment: Deployment) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "faq.csv"
+        path.write_text(f'question,answer\n"{QUESTION}","{NEW}"\n')
+        call_command("import_faqs", deployment.agent.slug, str(path), "--yes", verbosity=0)
+
+
+def promoted(deployment: Deployment) -> None:
+    """From the memory of another deployment of the agent, where another audience was told otherwise."""
+    other = make_deployment(deployment.agent, slug=f"autre-{uuid.uuid4().hex[:6]}")
+    entry = make_entry(other, QUESTION, NEW)
+    data = {"action": "promote", "_selected_action": [entry.pk], "confirmed": "1"}
+    superuser_client().post(admin_url(CachedResponse, "changelist"), data)
+
+
+def approved(deployment: Deployment) -> None:
+    """The draft of a group of unanswered questions."""
+    group = QuestionGroup.objects.create(
+        agent=deployment.agent, question=QUESTION, recipe="", vector=b""
+    )
+    group.response = draft_faq(agent=deployment.agent, question=QUESTION, answer=NEW)
+    group.status = GroupStatus.DRAFTED
+    group.save()
+    approve_draft(group)
+
+
+def chosen(deployment: Deployment) -> None:
+    """What people chose becomes a phrasing of the answer that they were given."""
+    row = make_learned(deployment.agent, question="Quand la piscine ouvre-t-elle ?", answer=NEW)
+    choice = OptionChoice.objects.create(
+        deployment=deployment,
+        question=QUESTION,
+        option=row.question,
+        question_hash="q",
+        option_hash=_hash(row.question),
+        response=row,
+        answer=NEW,
+    )
+    accept_choice(choice)
+
+
+def put_back(deployment: Deployment) -> None:
+    """The action « Valider » on an answer that was out of service."""
+    row = make_learned(
+        deployment.agent, question=QUESTION, answer=NEW, status=LearnedStatus.OBSOLETE
+    )
+    set_status([row], LearnedStatus.VALID)
+
+
+def _hash(question: str) -> str:
+    from faqs.memory.keys import question_hash
+
+    return question_hash(question)
+
+
+WAYS: dict[str, Write] = {
+    each.__name__: each
+    for each in (
+        typed,
+        edited,
+        corrected,
+        commanded,
+        imported,
+        promoted,
+        approved,
+        chosen,
+        put_back,
+    )
+}
+#: Ways that compare first, and refuse with what is there where a person has answered otherwise.
+REFUSED = {
+    (way, place)
+    for way in ("promoted", "chosen")
+    for place in ("in_another_answer", "in_another_answer_reworded")
+} | {("chosen", "in_memory_vouched_for")}
+
+
+def in_memory(deployment: Deployment) -> None:
+    make_entry(deployment, QUESTION, OLD)
+
+
+def in_memory_reworded(deployment: Deployment) -> None:
+    make_entry(deployment, REWORDED, OLD)
+
+
+def in_memory_vouched_for(deployment: Deployment) -> None:
+    from faqs.answers.precedence import vouch_for_entries
+
+    entry = make_entry(deployment, QUESTION, OLD)
+    vouch_for_entries(CachedResponse.objects.filter(pk=entry.pk))
+
+
+def in_another_answer(deployment: Deployment) -> None:
+    make_learned(deployment.agent, question=QUESTION, answer=OLD)
+
+
+def in_another_answer_reworded(deployment: Deployment) -> None:
+    make_learned(deployment.agent, question=REWORDED, answer=OLD)
+
+
+def in_a_document(deployment: Deployment) -> None:
+    add_document(deployment.agent, name="piscine.md", text=f"## {QUESTION}\n\n{OLD}\n")
+
+
+PLACES: dict[str, Write] = {
+    each.__name__: each
+    for each in (
+        in_memory,
+        in_memory_reworded,
+        in_memory_vouched_for,
+        in_another_answer,
+        in_another_answer_reworded,
+        in_a_document,
+    )
+}
+
+
+#: Where a door writes the points itself, after the commit.
+SETTLES = (
+    "promotion",
+    "choices",
+    "unanswered",
+    "management.commands.add_faq",
+    "management.commands.import_faqs",
+)
+
+
+class NewestWordTests(TestCase):
+    def make_deployment(self) -> Deployment:
+        agent = make_agent()
+        add_document(agent)
+        return make_deployment(agent, config_overlay={"memory_threshold": 0.7})
+
+    def answer(self, deployment: Deployment, question: str = QUESTION) -> TurnResult:
+        result, _listener = async_to_sync(ask)(deployment, question)
+        return result
+
+    def cells(self) -> Any:
+        for way, write in WAYS.items():
+            for place, hold in PLACES.items():
+                if (way, place) not in REFUSED:
+                    yield way, write, place, hold
+
+    def test_next_question_gets_the_new_answer_once_it_has_taken_effect(self) -> None:
+        for way, write, place, hold in self.cells():
+            with self.subTest(way=way, place=place):
+                deployment = self.make_deployment()
+                hold(deployment)
+                assert OLD in self.answer(deployment).answer.text
+                with self.captureOnCommitCallbacks(execute=True):
+                    write(deployment)
+                for question in (QUESTION, REWORDED):
+                    given = self.answer(deployment, question).answer
+                    assert OLD not in given.text, question
+                assert NEW in self.answer(deployment).answer.text
+
+    def test_next_question_gets_it_before_anything_has_followed_the_row(self) -> None:
+        for way, write, place, hold in self.cells():
+            with self.subTest(way=way, place=place):
+                deployment = self.make_deployment()
+                hold(deployment)
+                # Killed after the commit of the row: neither the points nor what they withdraw.
+                with ExitStack() as killed:
+                    for module in SETTLES:
+                        name = f"faqs.{module}.sync_learned"
+                        killed.enter_context(mock.patch(name, return_value=SyncReport()))
+                    write(deployment)
+                unsettled = LearnedResponse.objects.unsettled().filter(agent=deployment.agent)
+                assert unsettled.exists()
+                given = self.answer(deployment).answer
+                assert (given.source, NEW in given.text) == (AnswerSource.DIRECT_QA, True)
+                assert OLD not in self.answer(deployment, REWORDED).answer.text
+
+    def test_every_deployment_of_the_agent_forgets_what_it_learned(self) -> None:
+        deployment = self.make_deployment()
+        second = make_deployment(deployment.agent, slug="second")
+        third = make_deployment(make_agent(), slug="troisieme")
+        third.specialists.create(agent=deployment.agent)
+        entries = [make_entry(each, QUESTION, OLD) for each in (deployment, second, third)]
+        row = make_learned(deployment.agent, question=QUESTION, answer=NEW)
+        for entry in entries:
+            entry.refresh_from_db()
+            assert (entry.status, entry.status_reason) == (EntryStatus.OBSOLETE, "superseded")
+            assert entry.superseded_by == row
+        assert set(row.superseded_entries.all()) == set(entries)
+
+    def test_entry_that_asks_something_else_stays(self) -> None:
+        deployment = self.make_deployment()
+        entry = make_entry(deployment, "Quels sont les horaires de la piscine le dimanche ?", OLD)
+        make_learned(deployment.agent, question=QUESTION, answer=NEW)
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
+
+    def test_turn_that_was_running_teaches_nothing_older(self) -> None:
+        deployment = self.make_deployment()
+        lesson = make_lesson(deployment, QUESTION, f"{OLD} [1]", agent_ids=[deployment.agent_id])
+        make_learned(deployment.agent, question=QUESTION, answer=NEW)
+        kept = remember_answer(lesson, mode="valid", max_age_days=180)
+        assert (kept.outcome, kept.reason) == ("refused", "answered")
+        assert not CachedResponse.objects.exists()
+
+    def test_withdrawn_answer_does_not_bring_the_entry_back(self) -> None:
+        deployment = self.make_deployment()
+        entry = make_entry(deployment, QUESTION, OLD)
+        row = make_learned(deployment.agent, question=QUESTION, answer=NEW)
+        with self.captureOnCommitCallbacks(execute=True):
+            set_status([row], LearnedStatus.OBSOLETE)
+        assert OLD not in self.answer(deployment).answer.text
+        lesson = make_lesson(deployment, QUESTION, f"{OLD} [1]")
+        assert remember_answer(lesson, mode="valid", max_age_days=180).reason == "set_aside"
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.OBSOLETE
+
+
+class BothValidatedTests(TestCase):
+    """Where staff validated both, the newer wins and the older is shown for review."""
+
+    def setUp(self) -> None:
+        self.deployment = make_deployment(config_overlay={"memory_threshold": 0.7})
+        self.client = superuser_client()
+
+    def act(self, action: str, entry: CachedResponse) -> None:
+        data = {"action": action, "_selected_action": [entry.pk]}
+        with self.captureOnCommitCallbacks(execute=True):
+            self.client.post(admin_url(CachedResponse, "changelist"), data)
+
+    def test_entry_validated_before_goes_to_review(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, OLD)
+        self.act("validate_entries", entry)
+        row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        entry.refresh_from_db()
+        assert (entry.status, entry.status_reason) == (
+            EntryStatus.TO_REVIEW,
+            StatusReason.SUPERSEDED,
+        )
+        assert entry.superseded_by == row
+
+    def test_entry_validated_since_takes_the_place_of_the_answer(self) -> None:
+        row = make_learned(self.deployment.agent, question=REWORDED, answer=OLD)
+        entry = make_entry(self.deployment, QUESTION, NEW)
+        self.act("validate_entries", entry)
+        row.refresh_from_db()
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
+        assert (row.status, row.superseded_by_entry) == (LearnedStatus.TO_REVIEW, entry)
+        result, _ = async_to_sync(ask)(self.deployment, REWORDED)
+        assert NEW in result.answer.text
+
+    def test_older_answer_goes_to_review_with_a_link(self) -> None:
+        older = make_learned(self.deployment.agent, question=REWORDED, answer=OLD)
+        newer = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        older.refresh_from_db()
+        assert (older.status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
+        assert older.index_state == IndexState.PENDING
+
+    def test_same_answer_in_other_words_of_the_question_stays(self) -> None:
+        older = make_learned(self.deployment.agent, question=REWORDED, answer=NEW)
+        make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        older.refresh_from_db()
+        assert older.status == LearnedStatus.VALID
+
+    def test_entry_made_from_the_answer_leaves_it_in_service(self) -> None:
+        """The model said in its words what the answer says; staff let both stand."""
+        row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        source = {"n": 1, "type": "qa_pair", "learned_id": row.pk, "chunk_id": None, "text": NEW}
+        entry = make_entry(self.deployment, QUESTION, "Dès 7 heures [1].", sources=[source])
+        self.act("validate_entries", entry)
+        row.refresh_from_db()
+        assert row.status == LearnedStatus.VALID
+        result, _ = async_to_sync(ask)(self.deployment, QUESTION)
+        assert result.answer.source == AnswerSource.MEMORY_GUARD
+
+    def test_answer_that_is_settled_after_a_newer_one_goes_to_review(self) -> None:
+        older = LearnedResponse(agent=self.deployment.agent, question=REWORDED, answer=OLD)
+        save_learned(older, in_worker=False)
+        newer = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        sync_learned([older.pk])
+        older.refresh_from_db()
+        assert (older.status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
+
+    def test_entry_vouched_for_in_a_phase_says_what_holds_there(self) -> None:
+        entry = make_entry(
+            self.deployment, QUESTION, OLD, phase="travaux", is_scoped=True, validated_at=now()
+        )
+        make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
+
+    def test_store_that_is_away_keeps_an_entry_from_being_validated_by_halves(self) -> None:
+        row = make_learned(self.deployment.agent, question=QUESTION, answer=OLD)
+        entry = make_entry(self.deployment, QUESTION, NEW, status=EntryStatus.TO_REVIEW)
+        away = VectorStoreUnavailableError("away")
+        with mock.patch("faqs.answers.precedence.near_answers", side_effect=away):
+            self.act("validate_entries", entry)
+        entry.refresh_from_db()
+        row.refresh_from_db()
+        assert (entry.status, row.status) == (EntryStatus.TO_REVIEW, LearnedStatus.VALID)
+
+    def test_draft_of_an_answer_given_in_review_is_not_served(self) -> None:
+        row = make_learned(self.deployment.agent, question=QUESTION, answer=OLD)
+        LearnedResponse.objects.update(status=LearnedStatus.TO_REVIEW, is_given_in_review=True)
+        row.refresh_from_db()
+        row.answer = NEW
+        save_learned(row)
+        result, _ = async_to_sync(ask)(self.deployment, QUESTION)
+        assert NEW not in result.answer.text
+
+    def test_more_entries_than_one_lookup_takes_are_withdrawn(self) -> None:
+        for number in range(30):
+            make_entry(self.deployment, QUESTION, OLD, project=f"projet {number}")
+        make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
+        assert not CachedResponse.objects.filter(status=EntryStatus.VALID).exists()
+
+
+class SeveralAgentsTests(TestCase):
+    """The newest word of any agent of a deployment."""
+
+    def setUp(self) -> None:
+        self.default, self.specialist = make_agent(), make_agent()
+        for agent in (self.default, self.specialist):
+            add_document(agent)
+        self.deployment = make_deployment(self.default, config_overlay={"memory_threshold": 0.7})
+
+    def answer(self) -> str:
+        result, _ = async_to_sync(ask)(self.deployment, QUESTION)
+        return result.answer.text
+
+    def test_newer_answer_of_another_agent_is_given(self) -> None:
+        self.deployment.specialists.create(agent=self.specialist)
+        make_learned(self.default, question=QUESTION, answer=OLD)
+        make_learned(self.specialist, question=QUESTION, answer=NEW)
+        assert NEW in self.answer()
+
+    def test_agent_that_joins_brings_its_validated_answers(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, OLD)
+        make_learned(self.specialist, question=QUESTION, answer=NEW)
+        assert OLD in self.answer()
+        with self.captureOnCommitCallbacks(execute=True):
+            self.deployment.specialists.create(agent=self.specialist)
+        assert NEW in self.answer()
+        sync_learned()
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.OBSOLETE
+
+    def test_correction_is_kept_for_the_agent_that_answered(self) -> None:
+        self.deployment.specialists.create(agent=self.specialist)
+        turn = make_exchange(make_conversation(self.deployment), QUESTION, OLD)
+        Turn.objects.filter(pk=turn.pk).update(answered_by=self.specialist.name)
+        data = {"question": QUESTION, "answer": NEW}
+        superuser_client().post(admin_url(Turn, "learn", turn.pk), data)
+        assert LearnedResponse.objects.get().agent == self.specialist

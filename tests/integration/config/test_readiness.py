@@ -1,0 +1,121 @@
+"""What is told of the parts of a site, whatever becomes of them and however often somebody asks."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, SimpleTestCase, TestCase, override_settings
+from django.utils import timezone
+
+from agents.models import Worker
+from agents.processes.heartbeat import announce
+from chat.metrics import ModelSeen
+from config.readiness import OK, Detail, Part, Readiness, worker_detail
+from knowledge.models import BuildStatus, IndexBuild
+from tests.factories import make_agent
+
+
+def fine() -> Detail:
+    return OK
+
+
+def down() -> Detail:
+    raise RuntimeError("some library's own error")
+
+
+def told(*parts: tuple[str, Callable[[], Detail], bool]) -> dict[str, Any]:
+    return Readiness([Part(*part) for part in parts]).told()
+
+
+class ReadinessTests(SimpleTestCase):
+    def test_required_part_decides(self) -> None:
+        database = ("database", fine, True)
+        assert told(database, ("broker", fine, False))["status"] == "ok"
+        assert told(database, ("broker", down, False))["status"] == "degraded"
+        assert told(("database", down, True), ("broker", fine, False))["status"] == "unavailable"
+
+    def test_each_part_says_how_it_is_and_when_it_was_well(self) -> None:
+        parts = told(("database", fine, True), ("broker", down, False))["parts"]
+        assert parts["database"]["status"] == "ok"
+        assert parts["database"]["required"]
+        assert 0 <= parts["database"]["ok_seconds_ago"] < 5
+        assert parts["broker"] == {
+            "required": False,
+            "status": "unavailable",
+            "ok_seconds_ago": None,
+        }
+
+    def test_trouble_is_one_line_without_a_traceback(self) -> None:
+        readiness = Readiness([Part("broker", down)])
+        with override_settings(READY_CACHE_SECONDS=0.0), self.assertLogs("config.readiness") as log:
+            for _ in range(3):
+                readiness.told()
+        assert log.output == [
+            "WARNING:config.readiness:broker is unavailable some library's own error"
+        ]
+
+    @override_settings(PROBE_TIMEOUT_SECONDS=0.2, READY_CACHE_SECONDS=0.0)
+    def test_part_that_hangs_is_asked_once_and_awaited_no_longer_than_told(self) -> None:
+        answered, begun = threading.Event(), []
+
+        def hangs() -> Detail:
+            begun.append(1)
+            answered.wait(30)
+            return OK
+
+        readiness = Readiness([Part("database", hangs, is_required=True)])
+        start = time.monotonic()
+        assert {readiness.told()["status"] for _ in range(3)} == {"unavailable"}
+        assert time.monotonic() - start < 5
+        assert len(begun) == 1
+        answered.set()
+        while readiness.told()["status"] != "ok":
+            assert time.monotonic() - start < 30
+
+    def test_many_who_ask_are_one_look(self) -> None:
+        looks: list[int] = []
+
+        def counted() -> Detail:
+            looks.append(1)
+            return OK
+
+        readiness = Readiness([Part("database", counted)])
+        threads = [threading.Thread(target=readiness.told) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(looks) == 1
+
+    def test_model_is_told_as_answers_found_it(self) -> None:
+        seen = ModelSeen()
+        assert seen.as_json()["status"] == "unknown"
+        seen.note(failed=False)
+        assert seen.as_json()["status"] == "ok"
+        seen.note(failed=True)
+        assert seen.as_json()["status"] == "failing"
+        assert seen.as_json()["answered_seconds_ago"] is not None
+
+
+class WorkerTests(TestCase):
+    def test_last_sign_of_life_and_the_wait_are_told(self) -> None:
+        assert worker_detail()["status"] == "unknown"
+        announce("celery@here")
+        IndexBuild.objects.create(
+            agent=make_agent(), kind="rebuild", method="qr_atomique", status=BuildStatus.QUEUED
+        )
+        IndexBuild.objects.update(created_at=timezone.now() - timedelta(seconds=90))
+        assert worker_detail()["status"] == "ok"
+        assert worker_detail()["waiting_seconds"] >= 90
+        Worker.objects.update(beat_at=timezone.now() - timedelta(days=1))
+        assert worker_detail()["status"] == "silent"
+        assert worker_detail()["seen_seconds_ago"] >= 86_400
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probe_by_address_is_answered(path: str, db: None) -> None:
+    assert Client().get(path, headers={"host": "10.1.2.3:8000"}).status_code != 400
+    assert Client().get("/", headers={"host": "10.1.2.3:8000"}).status_code == 400

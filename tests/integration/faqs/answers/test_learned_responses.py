@@ -1,0 +1,609 @@
+"""Validated answers: one row owns its points in both places, and the two never drift."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+from django.utils import timezone
+
+from agents.models import Agent, IndexingMethod
+from config.celery import _reap
+from faqs.answers.indexing import (
+    expire_reviews,
+    point_ids,
+    reap_learned,
+    sync_learned,
+)
+from faqs.answers.neighbours import LEARNED_COLLECTION
+from faqs.answers.texts import cited_sources
+from faqs.answers.writing import (
+    add_manual_faq,
+    draft_faq,
+    learn_from_message,
+    review_stale_answers,
+    save_learned,
+    set_status,
+)
+from faqs.exceptions import AnswerRejectedError
+from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.embeddings.hashing import HashingEmbedder
+from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.indexing.jobs.queue import create_rebuild
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.path import update_documents
+from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.models import Chunk
+from knowledge.search import SearchResult, confirm_passages
+from knowledge.vectors.base import Point, collection_alias, vector_store
+from knowledge.vectors.payloads import is_faq_point
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_deployment,
+    make_learned,
+    search_index,
+    source_of,
+)
+from tests.failing_store import failing_store
+
+QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
+QUESTION, ANSWER = "Où garer son vélo ?", "Devant l’entrée, sous l’abri."
+
+
+def stored(collection: str, row: LearnedResponse) -> dict[str, Point]:
+    if vector_store().resolve_alias(collection) is None:
+        return {}
+    return vector_store().fetch(collection, point_ids(row))
+
+
+def everywhere(row: LearnedResponse, *methods: IndexingMethod) -> list[dict[str, Point]]:
+    aliases = [collection_alias(row.agent.slug, method) for method in methods or (QA,)]
+    return [stored(name, row) for name in (LEARNED_COLLECTION, *aliases)]
+
+
+def ask(agent: Agent, question: str, *, categories: tuple[str, ...] = ()) -> SearchResult:
+    found = search_index(agent, question, categories=categories)
+    return confirm_passages(found, agent_id=agent.pk)
+
+
+def answers(agent: Agent, question: str = QUESTION) -> list[str]:
+    return [hit.content for hit in ask(agent, question).hits if hit.is_faq]
+
+
+class RebuildTests(TestCase):
+    def rebuild(self, agent: Agent, method: IndexingMethod = QA) -> None:
+        run_build(create_rebuild(agent=agent, method=method).pk)
+
+    def test_rebuild_carries_the_faq_points_along(self) -> None:
+        row = make_learned(question=QUESTION, phrasings=["Y a-t-il un abri à vélos ?"])
+        add_document(row.agent)
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            self.rebuild(row.agent)
+        assert embed.call_count == 0
+        assert [len(points) for points in everywhere(row)] == [2, 2]
+        assert answers(row.agent) == ["Au premier étage."] * 2
+
+    def test_preview_of_a_rebuild_knows_the_faq_points(self) -> None:
+        row = make_learned()
+        diff = diff_agent_index(agent=row.agent, method=QA)
+        assert (diff.added, diff.removed, diff.changed) == (0, 0, 0)
+
+    def test_rebuild_leaves_out_what_is_no_longer_valid(self) -> None:
+        row = make_learned()
+        LearnedResponse.objects.filter(pk=row.pk).update(status=LearnedStatus.OBSOLETE)
+        self.rebuild(row.agent)
+        assert stored(collection_alias(row.agent.slug, QA), row) == {}
+
+    def test_faq_written_while_the_alias_moves_is_in_the_new_generation(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        made: list[LearnedResponse] = []
+        plain = type(vector_store()).point_alias
+
+        def add_first(store: Any, alias: str, collection: str) -> None:
+            if alias.startswith("agent_") and not made:
+                made.append(make_learned(agent, question=QUESTION))
+            plain(store, alias, collection)
+
+        with mock.patch.object(type(vector_store()), "point_alias", add_first):
+            self.rebuild(agent)
+        assert [len(points) for points in everywhere(made[0])] == [1, 1]
+
+    def test_rollback_keeps_both_collections_consistent(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        gone, edited = make_learned(agent), make_learned(agent, question="Où lire la presse ?")
+        self.rebuild(agent)
+        added = make_learned(agent, question=QUESTION, answer=ANSWER)
+        edited.answer = "Au sous-sol."
+        save_learned(edited)
+        set_status([gone], LearnedStatus.OBSOLETE)
+        sync_learned()
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            rollback_agent_index(agent=agent, method=QA)
+        assert embed.call_count == 0
+        assert [len(points) for points in everywhere(added)] == [1, 1]
+        assert [len(points) for points in everywhere(gone)] == [0, 0]
+        texts = {
+            p.payload["display_text"] for points in everywhere(edited) for p in points.values()
+        }
+        assert texts == {"Au sous-sol."}
+
+    def test_rollback_answers_with_the_faq_as_it_is_now_and_documents_as_they_were(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        row = make_learned(agent, question=QUESTION, phrasings=["Y a-t-il un abri à vélos ?"])
+        self.rebuild(agent)
+        chunk = document.chunks.get(index=0)
+        chunk.content = "Ouverte la nuit."
+        chunk.save()
+        update_documents(agent=agent, documents=[document])
+        row.question, row.answer = "Où attacher un vélo ?", ANSWER
+        save_learned(row, phrasings=[])
+        sync_learned()
+        assert "Ouverte la nuit." in self.texts(agent, is_faq=False)
+        rollback_agent_index(agent=agent, method=QA)
+        assert self.texts(agent, is_faq=True) == [ANSWER]
+        assert answers(agent, row.question) == [ANSWER]
+        best = ask(agent, row.question).hits[0]
+        assert (best.question, round(best.score, 3)) == (row.question, 1.0)
+        assert "Ouverte la nuit." not in self.texts(agent, is_faq=False)
+        assert len(self.texts(agent, is_faq=False)) == 5
+
+    def texts(self, agent: Agent, *, is_faq: bool) -> list[Any]:
+        """What the points in service say, those of validated answers or those of documents."""
+        batches = vector_store().scroll(collection_alias(agent.slug, QA))
+        points = [point for batch in batches for point in batch]
+        return [p.payload["display_text"] for p in points if is_faq_point(p.payload) is is_faq]
+
+    def test_rollback_whose_faq_points_cannot_be_written_leaves_the_index_in_service(self) -> None:
+        row = make_learned(question=QUESTION)
+        self.rebuild(row.agent)
+        current = vector_store().resolve_alias(collection_alias(row.agent.slug, QA))
+        row.answer = ANSWER
+        save_learned(row)
+        sync_learned()
+        with failing_store("agent_"), pytest.raises(VectorStoreUnavailableError):
+            rollback_agent_index(agent=row.agent, method=QA)
+        assert vector_store().resolve_alias(collection_alias(row.agent.slug, QA)) == current
+        assert answers(row.agent) == [ANSWER]
+
+    def test_rollback_of_two_methods_moves_none_where_the_faq_points_of_one_cannot_be_written(
+        self,
+    ) -> None:
+        row = make_learned(question=QUESTION)
+        make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
+        for method in (QA, LEGACY, QA, LEGACY):
+            self.rebuild(row.agent, method)
+        aliases = [collection_alias(row.agent.slug, method) for method in (QA, LEGACY)]
+        current = [vector_store().resolve_alias(alias) for alias in aliases]
+        row.answer = ANSWER
+        save_learned(row)
+        sync_learned()
+        # The commands go through the methods by name: the second one fails.
+        with failing_store(aliases[0]), pytest.raises(CommandError):
+            call_command("rebuild_agent_index", row.agent.slug, "--rollback")
+        assert [vector_store().resolve_alias(alias) for alias in aliases] == current
+
+    def test_faq_written_while_a_rollback_moves_the_alias_is_in_the_index_that_comes_back(
+        self,
+    ) -> None:
+        agent = make_agent()
+        add_document(agent)
+        self.rebuild(agent)
+        made: list[LearnedResponse] = []
+        plain = type(vector_store()).point_alias
+
+        def add_first(store: Any, alias: str, collection: str) -> None:
+            if alias.startswith("agent_") and not made:
+                made.append(make_learned(agent, question=QUESTION))
+            plain(store, alias, collection)
+
+        with mock.patch.object(type(vector_store()), "point_alias", add_first):
+            rollback_agent_index(agent=agent, method=QA)
+        assert [len(points) for points in everywhere(made[0])] == [1, 1]
+
+    def test_method_that_comes_into_use_has_the_faq_after_its_rebuild(self) -> None:
+        row = make_learned()
+        make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
+        self.rebuild(row.agent, LEGACY)
+        assert [len(points) for points in everywhere(row, QA, LEGACY)] == [1, 1, 1]
+
+
+class DoubleIndexingTests(TestCase):
+    """Seed 001: « FAQ ajoutée manuellement - indexée dans agent collection », and « validée depuis message »."""
+
+    def test_faq_added_by_hand_is_indexed_in_both_collections_as_the_seed_says(self) -> None:
+        row = make_learned(question=QUESTION, answer=ANSWER)
+        for points in everywhere(row):
+            (point,) = points.values()
+            assert dict(point.payload) == {
+                "type": "qa_pair",
+                "category": "FAQ",
+                "display_text": ANSWER,
+                "question": QUESTION,
+                "source_doc": "FAQ Validée",
+                "parent_context": "",
+                "chunk_id": None,
+                "document_id": None,
+                "agent_id": row.agent_id,
+                "is_faq": True,
+                "indexed_at": row.updated_at.isoformat(),
+            }
+            assert point.vector @ embedder().embed_one(
+                QUESTION, purpose=Purpose.QUERY
+            ) == pytest.approx(1)
+        assert row.index_state == IndexState.INDEXED
+
+    def test_indexed_faq_is_logged_by_its_identifiers(self) -> None:
+        with self.assertLogs("faqs.answers.indexing", "INFO") as logs:
+            row = make_learned(question=QUESTION, answer=ANSWER)
+        (line,) = [line for line in logs.output if "FAQ indexed" in line]
+        assert f"agent_id={row.agent_id} learned_id={row.pk}" in line
+        assert QUESTION not in line
+
+    def test_faq_validated_from_a_message_is_indexed_in_both_collections(self) -> None:
+        agent, message = make_agent(), uuid.uuid4()
+        row = learn_from_message(
+            agent=agent,
+            message_uuid=message,
+            question=QUESTION,
+            answer=ANSWER,
+        )
+        sync_learned([row.pk])
+        assert (row.answer, row.source_message) == (ANSWER, message)
+        assert [len(points) for points in everywhere(row)] == [1, 1]
+
+    def test_message_validated_twice_updates_its_faq(self) -> None:
+        agent, message = make_agent(), uuid.uuid4()
+        for answer in ("Nulle part.", ANSWER):
+            learn_from_message(agent=agent, message_uuid=message, question=QUESTION, answer=answer)
+        assert LearnedResponse.objects.get().answer == ANSWER
+
+    def test_every_method_in_use_has_the_points_and_a_phrasing_is_embedded_once(self) -> None:
+        agent = make_agent()
+        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
+        row = add_manual_faq(
+            agent=agent, question=QUESTION, answer=ANSWER, phrasings=["Parking à vélos ?"]
+        )
+        embed = embedder()._embed_batch
+        with mock.patch.object(HashingEmbedder, "_embed_batch", side_effect=embed) as calls:
+            sync_learned([row.pk])
+        assert [len(points) for points in everywhere(row, QA, LEGACY)] == [2, 2, 2]
+        assert calls.call_count == 1
+
+    def test_edited_answer_reaches_both_without_a_new_vector(self) -> None:
+        row = make_learned(question=QUESTION)
+        row.answer = ANSWER
+        save_learned(row)
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            sync_learned([row.pk])
+        assert embed.call_count == 0
+        texts = [p.payload["display_text"] for points in everywhere(row) for p in points.values()]
+        assert texts == [ANSWER, ANSWER]
+
+    def test_removed_phrasing_leaves_both(self) -> None:
+        row = make_learned(question=QUESTION, phrasings=["Parking à vélos ?"])
+        ids = point_ids(row)
+        with self.captureOnCommitCallbacks(execute=True):
+            save_learned(row, phrasings=[])
+        for name in (LEARNED_COLLECTION, collection_alias(row.agent.slug, QA)):
+            assert set(vector_store().fetch(name, ids)) == {str(row.point_id)}
+
+    def test_withdrawn_faq_leaves_both_and_comes_back(self) -> None:
+        row = make_learned()
+        for status, count, state in (
+            (LearnedStatus.OBSOLETE, 0, IndexState.WITHDRAWN),
+            (LearnedStatus.VALID, 1, IndexState.INDEXED),
+        ):
+            set_status([row], status)
+            sync_learned([row.pk])
+            row.refresh_from_db()
+            assert [len(points) for points in everywhere(row)] == [count, count]
+            assert row.index_state == state
+
+    def test_deleted_faq_leaves_both_in_bulk_and_in_cascades(self) -> None:
+        for delete in (
+            lambda row: row.delete(),
+            lambda row: LearnedResponse.objects.filter(pk=row.pk).delete(),
+            lambda row: row.agent.delete(),
+        ):
+            row = make_learned(phrasings=["Une autre question ?"])
+            ids, alias = point_ids(row), collection_alias(row.agent.slug, QA)
+            with self.captureOnCommitCallbacks(execute=True):
+                delete(row)
+            assert vector_store().fetch(LEARNED_COLLECTION, ids) == {}
+            if vector_store().resolve_alias(alias):
+                assert vector_store().fetch(alias, ids) == {}
+
+    def test_deleted_phrasing_row_is_removed_alone(self) -> None:
+        row = make_learned(phrasings=["Une autre question ?"])
+        with self.captureOnCommitCallbacks(execute=True):
+            Phrasing.objects.all().delete()
+        assert [len(points) for points in everywhere(row)] == [1, 1]
+
+    def test_new_embedding_model_moves_the_shared_collection_and_makes_every_row_due(self) -> None:
+        first, second = make_learned(), make_learned()
+        other = HashingEmbedder(dimensions=64)
+        with mock.patch("faqs.answers.indexing.embedder", return_value=other):
+            with mock.patch(
+                "faqs.answers.indexing.current_generation", return_value="x"
+            ) as current:
+                current.side_effect = lambda store, *_: _ensured(store, other)
+                sync_learned([first.pk])
+        second.refresh_from_db()
+        assert second.index_state == IndexState.PENDING
+        assert vector_store().info(LEARNED_COLLECTION).recipe == other.recipe
+
+
+def _ensured(store: Any, model: HashingEmbedder) -> str:
+    store.ensure("agent_other_model", model.recipe)
+    return "agent_other_model"
+
+
+class FaultTests(TestCase):
+    def test_faq_written_while_the_store_is_down_is_kept_pending_and_indexed_later(self) -> None:
+        agent = make_agent()
+        with failing_store(""):
+            row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
+            report = sync_learned([row.pk])
+            row.refresh_from_db()
+            assert row.index_state == IndexState.PENDING
+            assert "indisponible" in row.index_error
+            assert (row.attempts, len(report.failed)) == (1, 1)
+            assert row.next_attempt_at is not None
+        LearnedResponse.objects.update(next_attempt_at=timezone.now())
+        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+            assert reap_learned() == 1
+        sync_learned(nudge.call_args.args[0])
+        row.refresh_from_db()
+        assert (row.index_state, row.index_error, row.attempts) == (IndexState.INDEXED, "", 0)
+        assert answers(agent) == [ANSWER]
+
+    def test_faq_waits_for_the_first_index_of_its_agent_and_is_written_then(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        vector_store().remove_alias(collection_alias(agent.slug, QA))
+        rows = [
+            add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER),
+            add_manual_faq(agent=agent, question="Où lire la presse ?", answer=ANSWER),
+        ]
+        assert len(sync_learned().failed) == 2
+        for row in rows:
+            row.refresh_from_db()
+            assert (row.index_state, row.attempts) == (IndexState.PENDING, 1)
+            assert "rebuild_agent_index" in row.index_error
+        [build] = reconcile_agent(agent.pk)
+        run_build(build.pk)
+        LearnedResponse.objects.update(next_attempt_at=timezone.now())
+        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+            assert reap_learned() == 2
+        assert sync_learned(nudge.call_args.args[0]).indexed == 2
+        assert answers(agent)[:1] == [ANSWER]
+
+    def test_index_that_was_never_built_keeps_no_faq_out_of_the_others(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
+        row = make_learned(agent, question=QUESTION, answer=ANSWER)
+        assert row.index_state == IndexState.INDEXED
+        assert answers(agent) == [ANSWER]
+        for build in reconcile_agent(agent.pk):
+            run_build(build.pk)
+        assert [len(points) for points in everywhere(row, QA, LEGACY)] == [1, 1, 1]
+
+    def test_never_one_point_of_two(self) -> None:
+        """Whichever of the two collections is down, nothing of the row is found until both are written."""
+        for down in ("learned_responses", "agent_"):
+            agent = make_agent()
+            add_document(agent)
+            row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
+            with failing_store(down):
+                sync_learned([row.pk])
+                assert answers(agent) == []
+            sync_learned([row.pk])
+            assert answers(agent) == [ANSWER]
+
+    def test_deletion_that_fails_serves_nothing_stale(self) -> None:
+        row = make_learned(question=QUESTION)
+        with failing_store("agent_"):
+            set_status([row], LearnedStatus.OBSOLETE)
+            sync_learned([row.pk])
+        row.refresh_from_db()
+        assert row.index_state == IndexState.PENDING
+        assert answers(row.agent) == []
+
+    def test_waits_grow_to_a_limit(self) -> None:
+        row = add_manual_faq(agent=make_agent(), question=QUESTION, answer=ANSWER)
+        waits = []
+        with failing_store(""):
+            for _ in range(8):
+                sync_learned([row.pk])
+                row.refresh_from_db()
+                assert row.next_attempt_at is not None
+                waits.append(round((row.next_attempt_at - timezone.now()).total_seconds()))
+        assert waits[:3] == [15, 30, 60]
+        assert waits[-1] == 300
+
+    def test_edit_during_the_indexing_is_followed_too(self) -> None:
+        row = add_manual_faq(agent=make_agent(), question=QUESTION, answer="Ancienne.")
+        edited: list[str] = []
+
+        def edit(collection: str) -> None:
+            if collection.startswith("agent_") and not edited:
+                edited.append(collection)
+                row.answer = ANSWER
+                save_learned(row)
+
+        with failing_store(on_upsert=edit):
+            sync_learned([row.pk])
+        row.refresh_from_db()
+        texts = [p.payload["display_text"] for points in everywhere(row) for p in points.values()]
+        assert (row.index_state, texts) == (IndexState.INDEXED, [ANSWER, ANSWER])
+
+    def test_one_agent_with_another_model_keeps_no_other_back(self) -> None:
+        broken, fine = make_agent(), make_agent()
+        model = HashingEmbedder(dimensions=64)
+        vector_store().ensure("agent_old", model.recipe)
+        vector_store().point_alias(collection_alias(broken.slug, QA), "agent_old")
+        rows = [
+            add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
+            for agent in (broken, fine)
+        ]
+        sync_learned()
+        states = [LearnedResponse.objects.get(pk=row.pk).index_state for row in rows]
+        assert states == [IndexState.FAILED, IndexState.INDEXED]
+
+
+class ServingTests(TestCase):
+    def test_category_filter_leaves_validated_answers_in(self) -> None:
+        row = make_learned(question=QUESTION)
+        assert ask(row.agent, QUESTION, categories=("Tarifs",)).hits
+
+    def test_row_changed_behind_the_back_of_its_points_is_never_served_wrongly(self) -> None:
+        row = make_learned(question=QUESTION, answer=ANSWER)
+        LearnedResponse.objects.update(answer="Corrigée.")
+        assert answers(row.agent) == ["Corrigée."]
+        LearnedResponse.objects.update(question="Où garer sa moto ?")
+        assert answers(row.agent) == []
+
+    def test_answer_of_another_agent_is_not_found(self) -> None:
+        make_learned(question=QUESTION)
+        other = make_agent()
+        add_document(other)
+        assert answers(other) == []
+
+    def test_search_without_a_faq_hit_asks_nothing_about_them(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        with mock.patch("faqs.answers.standing._rows_of") as rows:
+            ask(agent, QUESTION)
+        assert rows.call_count == 0
+
+    def test_answer_past_its_review_date_is_not_served_and_goes_to_review(self) -> None:
+        yesterday = timezone.localdate() - timedelta(days=1)
+        row = make_learned(question=QUESTION)
+        LearnedResponse.objects.update(review_date=yesterday)
+        assert answers(row.agent) == []
+        assert expire_reviews() == 1
+        sync_learned([row.pk])
+        row.refresh_from_db()
+        assert row.status == LearnedStatus.TO_REVIEW
+        assert yesterday.isoformat() in row.status_reason
+        assert [len(points) for points in everywhere(row)] == [0, 0]
+
+    def test_answer_is_served_on_its_review_date(self) -> None:
+        row = make_learned(question=QUESTION, review_date=timezone.localdate())
+        assert answers(row.agent)
+        assert expire_reviews() == 0
+
+
+class RulesTests(TestCase):
+    def test_what_cannot_be_kept_is_refused_with_its_reason(self) -> None:
+        agent = make_agent()
+        for question, answer, reason in (
+            (" ? ", "Oui.", "question est vide"),
+            ("Quoi ?", "  ", "réponse est vide"),
+            ("q" * 301, "Oui.", "300"),
+            ("Quoi ?", "r" * 6001, "6000"),
+        ):
+            with pytest.raises(AnswerRejectedError) as refused:
+                add_manual_faq(agent=agent, question=question, answer=answer)
+            assert reason in str(refused.value.public_message)
+        assert not LearnedResponse.objects.exists()
+
+    def test_draft_needs_no_answer_and_is_not_served(self) -> None:
+        row = draft_faq(agent=make_agent(), question=QUESTION)
+        sync_learned([row.pk])
+        row.refresh_from_db()
+        assert (row.status, row.index_state) == (LearnedStatus.TO_REVIEW, IndexState.WITHDRAWN)
+        assert set_status([row], LearnedStatus.VALID) == 0
+
+    def test_phrasings_that_say_nothing_new_are_dropped(self) -> None:
+        row = make_learned(question=QUESTION, phrasings=["où  garer son vélo", "Et mon vélo ?", ""])
+        assert [phrasing.text for phrasing in row.phrasings.all()] == ["Et mon vélo ?"]
+
+
+class ReaperTests(TestCase):
+    def test_worker_looks_after_what_waits_what_is_overdue_and_what_is_new(self) -> None:
+        waiting = add_manual_faq(agent=make_agent(), question=QUESTION, answer=ANSWER)
+        LearnedResponse.objects.update(next_attempt_at=timezone.now())
+        overdue = make_learned(review_date=timezone.localdate())
+        yesterday = timezone.localdate() - timedelta(days=1)
+        LearnedResponse.objects.filter(pk=overdue.pk).update(review_date=yesterday)
+        with (
+            mock.patch("faqs.answers.indexing.nudge") as nudge,
+            mock.patch("faqs.unanswered.group_questions") as group,
+            mock.patch("django.db.close_old_connections"),
+        ):
+            _reap()
+            _reap()
+        assert [call.args[0] for call in nudge.call_args_list] == [[waiting.pk]]
+        assert group.call_count == 2
+        overdue.refresh_from_db()
+        assert overdue.status == LearnedStatus.TO_REVIEW
+
+
+class OriginTests(TestCase):
+    """A validated answer made from an exchange remembers the passages that were cited."""
+
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.chunks = list(Chunk.objects.order_by("pk")[:2])
+        sources = [source_of(chunk, n=n) for n, chunk in enumerate(self.chunks, start=1)]
+        self.row = learn_from_message(
+            agent=self.agent,
+            message_uuid=uuid.uuid4(),
+            question=QUESTION,
+            answer=ANSWER,
+            sources=cited_sources("Devant l'entrée [2].", sources),
+        )
+        sync_learned([self.row.pk])
+
+    def change(self, chunk: Chunk) -> None:
+        chunk.content += " Autrement."
+        with self.captureOnCommitCallbacks(execute=True):
+            chunk.save()
+        self.row.refresh_from_db()
+
+    def test_cited_passages_are_followed_and_others_are_not(self) -> None:
+        assert list(self.row.chunks.values_list("chunk_id", flat=True)) == [self.chunks[1].pk]
+        self.change(self.chunks[0])
+        assert self.row.status == LearnedStatus.VALID
+
+    def test_changed_passage_sends_it_to_review_and_withholds_it(self) -> None:
+        self.change(self.chunks[1])
+        assert self.row.status == LearnedStatus.TO_REVIEW
+        assert "passage" in self.row.status_reason
+        assert answers(self.agent) == []
+
+    def test_deleted_passage_does_too(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True):
+            self.chunks[1].delete()
+        self.row.refresh_from_db()
+        assert self.row.status == LearnedStatus.TO_REVIEW
+
+    def test_disabled_passage_does_too(self) -> None:
+        self.chunks[1].enabled = False
+        self.change(self.chunks[1])
+        assert self.row.status == LearnedStatus.TO_REVIEW
+
+    def test_staff_may_have_it_given_while_it_is_reviewed(self) -> None:
+        Agent.objects.filter(pk=self.agent.pk).update(withhold_stale_answers=False)
+        self.change(self.chunks[1])
+        assert self.row.status == LearnedStatus.TO_REVIEW
+        assert answers(self.agent) == [ANSWER]
+
+    def test_validating_it_takes_its_passages_as_they_stand(self) -> None:
+        self.change(self.chunks[1])
+        with self.captureOnCommitCallbacks(execute=True):
+            set_status([self.row], LearnedStatus.VALID)
+        assert review_stale_answers() == 0
+        assert answers(self.agent) == [ANSWER]

@@ -1,0 +1,388 @@
+"""An import with a plan: nothing that stands is replaced or contradicted unless it was chosen, and still is as it was shown."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.test import TestCase, override_settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase as PropertyTestCase
+
+from agents.models import Agent
+from faqs.answers.indexing import sync_learned
+from faqs.answers.texts import one_line, other_phrasings
+from faqs.answers.writing import add_manual_faq, save_learned, set_status
+from faqs.exceptions import AnswerRejectedError
+from faqs.files.answers_csv import FaqRow, csv_lines, parse_csv
+from faqs.files.importing import ASKED, ImportPlan, RowKind, apply_import, plan_import
+from faqs.files.previews import (
+    choose,
+    find_preview,
+    keep_preview,
+    leave_preview,
+    plan_of,
+    purge_previews,
+)
+from faqs.memory.keys import normalised_question
+from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from knowledge.embeddings.base import embedder
+from knowledge.exceptions import VectorStoreUnavailableError
+from tests.factories import make_agent, make_learned, make_user
+
+PRICE = "Combien coûte la carte de lecteur ?"
+#: The second key takes it for the same question.
+REWORDED = "Quel est le prix de la carte de lecteur ?"
+
+
+def csv_of(*rows: FaqRow) -> bytes:
+    return "".join(csv_lines(rows)).encode()
+
+
+def planned(agent: Agent, *rows: FaqRow, max_compared: int | None = None) -> ImportPlan:
+    return plan_import(agent, csv_of(*rows), max_compared=max_compared)
+
+
+def kinds(plan: ImportPlan) -> list[str]:
+    return [each.kind.value for each in plan.rows]
+
+
+class PlanningTest(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+
+    def test_rows_are_told_apart_and_nothing_is_written(self) -> None:
+        make_learned(self.agent, question="Où ?", answer="Ici.", phrasings=["À quel endroit ?"])
+        kept = make_learned(self.agent, question="Quand ?", answer="Lundi.")
+        before = list(LearnedResponse.objects.order_by("pk").values())
+        plan = planned(
+            self.agent,
+            FaqRow("Où ?", "Là-bas.", "Lieux"),
+            FaqRow("Quand ?", "Lundi."),
+            FaqRow("Pourquoi ?", "Parce que."),
+            FaqRow("Comment ?", ""),
+        )
+        assert kinds(plan) == ["changed", "unchanged", "new"]
+        assert [failure.line for failure in plan.failed] == [5]
+        old = plan.rows[0].replaces
+        assert old is not None
+        assert (old.answer, old.category, old.phrasings) == ("Ici.", "FAQ", ("À quel endroit ?",))
+        assert plan.rows[1].replaces is not None
+        assert plan.rows[1].replaces.id == kept.pk
+        assert list(LearnedResponse.objects.order_by("pk").values()) == before
+
+    def test_only_valid_answer_with_the_same_texts_is_unchanged(self) -> None:
+        row = make_learned(self.agent, question="Où ?", answer="Ici.", phrasings=["Lieu ?"])
+        assert kinds(planned(self.agent, FaqRow("Où ?", "Ici.", phrasings=("Lieu ?",)))) == [
+            "unchanged"
+        ]
+        save_learned(row, phrasings=["Endroit ?", "Lieu ?"])
+        same = FaqRow("Où ?", "Ici.", phrasings=("Endroit ?", "Lieu ?"))
+        assert kinds(planned(self.agent, same)) == ["unchanged"], "in whatever order"
+        assert kinds(planned(self.agent, FaqRow("Où ?", "Ici."))) == ["changed"]
+        set_status([row], LearnedStatus.OBSOLETE)
+        assert kinds(planned(self.agent, same)) == ["changed"]
+
+    def test_another_answer_to_the_question_in_other_words_is_a_contradiction(self) -> None:
+        row = make_learned(self.agent, question=PRICE, answer="12 euros.")
+        plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))
+        assert kinds(plan) == ["contradictory"]
+        assert [other.id for other in plan.rows[0].contradicts] == [row.pk]
+        assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
+
+    def test_answer_to_a_near_question_that_clashes_is_a_contradiction_and_says_with_what(
+        self,
+    ) -> None:
+        make_learned(
+            self.agent,
+            question="Combien coûte l’entrée de la piscine pour un adulte ?",
+            answer="L’entrée coûte 6 €.",
+        )
+        (row,) = planned(self.agent, FaqRow("Combien coûte la piscine ?", "5 €.")).rows
+        assert row.kind == RowKind.CONTRADICTORY
+        assert row.contradicts[0].clashes == ("prix : 6 € ≠ 5 €",)
+
+    def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
+        make_learned(self.agent, question="Autre chose ?", answer="12.", phrasings=[PRICE])
+        plan = planned(
+            self.agent,
+            FaqRow(PRICE, "15."),
+            FaqRow("Sans rapport aucun ?", "16.", phrasings=(REWORDED,)),
+        )
+        assert kinds(plan) == ["contradictory", "contradictory"]
+
+    def test_changed_row_says_what_else_it_contradicts(self) -> None:
+        make_learned(self.agent, question=PRICE, answer="12 euros.")
+        other = make_learned(self.agent, question=REWORDED, answer="12 euros !")
+        (row,) = planned(self.agent, FaqRow(PRICE, "15 euros.")).rows
+        assert row.kind == RowKind.CHANGED
+        assert [each.id for each in row.contradicts] == [other.pk]
+
+    def test_answer_of_another_agent_or_out_of_service_contradicts_nothing(self) -> None:
+        make_learned(make_agent(), question=PRICE, answer="12 euros.")
+        row = make_learned(self.agent, question=PRICE, answer="12 euros.")
+        set_status([row], LearnedStatus.OBSOLETE)
+        sync_learned([row.pk])
+        assert kinds(planned(self.agent, FaqRow(REWORDED, "15 euros."))) == ["new"]
+
+    def test_same_text_is_found_without_an_index(self) -> None:
+        row = LearnedResponse(
+            agent=self.agent, question=PRICE, answer="12.", kind=LearnedKind.COURTESY
+        )
+        save_learned(row)
+        assert kinds(planned(self.agent, FaqRow(PRICE, "15."))) == ["contradictory"]
+
+    def test_question_that_differs_by_a_year_contradicts_nothing(self) -> None:
+        make_learned(self.agent, question="Quel est le tarif en 2023 ?", answer="12 euros.")
+        plan = planned(self.agent, FaqRow("Quel est le tarif en 2024 ?", "15 euros."))
+        assert kinds(plan) == ["new"]
+
+    def test_store_that_is_down_is_said_and_the_plan_is_made_all_the_same(self) -> None:
+        make_learned(self.agent, question=PRICE, answer="12 euros.")
+        with mock.patch("faqs.answers.neighbours.vector_store") as store:
+            store.side_effect = VectorStoreUnavailableError("down")
+            plan = planned(self.agent, FaqRow(REWORDED, "15."), FaqRow(PRICE, "12 euros."))
+        assert kinds(plan) == ["new", "unchanged"]
+        assert plan.not_compared == 1
+        assert "indisponible" in plan.not_compared_reason
+
+    def test_what_is_beyond_the_bound_is_counted(self) -> None:
+        make_learned(self.agent)
+        rows = [FaqRow(f"Question {number} ?", "R", phrasings=("Et ça ?",)) for number in range(4)]
+        plan = planned(self.agent, *rows, max_compared=5)
+        assert plan.not_compared == 2
+        assert "import_faqs" in plan.not_compared_reason
+        assert planned(self.agent, *rows).not_compared == 0
+
+    def test_questions_are_embedded_together_and_not_at_all_without_answers(self) -> None:
+        rows = [FaqRow(f"Question {number} ?", "R") for number in range(5)]
+        with mock.patch.object(
+            type(embedder()), "embed", autospec=True, side_effect=type(embedder()).embed
+        ) as embed:
+            planned(self.agent, *rows)
+            assert embed.call_count == 0
+            make_learned(self.agent)
+            before = embed.call_count
+            planned(self.agent, *rows)
+            assert embed.call_count == before + 1
+
+    def test_unchanged_rows_are_read_together_and_compared_with_nothing(self) -> None:
+        rows = [FaqRow(f"Question {number} ?", "R") for number in range(10)]
+        apply_import(planned(self.agent, *rows))
+        for some in (rows[:1], rows):
+            with self.assertNumQueries(2):  # answers, phrasings
+                assert set(kinds(planned(self.agent, *some))) == {"unchanged"}
+
+
+class ApplyingTest(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.row = make_learned(self.agent, question=PRICE, answer="12 euros.")
+
+    def test_what_is_not_chosen_is_left(self) -> None:
+        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow("Où ?", "Ici."))
+        report = apply_import(plan)
+        assert (report.created, report.updated) == (1, 0)
+        assert [each.row.line for each in report.left] == [2]
+        self.row.refresh_from_db()
+        assert self.row.answer == "12 euros."
+
+    def test_chosen_answer_is_replaced_with_a_version_that_says_by_whom(self) -> None:
+        user = make_user()
+        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "15 euros."))
+        assert apply_import(plan, chosen={2}, by=user).updated == 1
+        before, after = self.row.versions.order_by("number")
+        assert (before.answer, after.answer) == ("12 euros.", "15 euros.")
+        assert (after.how, after.made_by) == (WrittenHow.IMPORTED, user)
+
+    def test_chosen_contradiction_stands_beside_the_other_answer(self) -> None:
+        plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))
+        assert apply_import(plan).created == 0
+        assert apply_import(plan, chosen={2}).created == 1
+        assert LearnedResponse.objects.filter(agent=self.agent).count() == 2
+
+    def test_answer_that_changed_since_the_plan_is_not_replaced(self) -> None:
+        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "16 euros."))
+        self.row.answer = "13 euros."
+        save_learned(self.row)
+        report = apply_import(plan, chosen={2, 3})
+        assert (report.created, report.updated) == (0, 0)
+        assert [failure.line for failure in report.failed] == [2, 3]
+        assert all("a changé depuis" in failure.reason for failure in report.failed)
+        self.row.refresh_from_db()
+        assert self.row.answer == "13 euros."
+
+    def test_answer_that_was_deleted_or_given_since_the_plan_is_reported(self) -> None:
+        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow("Où ?", "Ici."))
+        self.row.delete()
+        add_manual_faq(agent=self.agent, question="où", answer="Là.")
+        report = apply_import(plan, chosen={2})
+        assert (report.created, report.updated, len(report.failed)) == (0, 0, 2)
+        assert LearnedResponse.objects.get().answer == "Là."
+
+    def test_import_that_withdraws_what_its_rows_contradict_writes_them_all(self) -> None:
+        plan = planned(
+            self.agent,
+            FaqRow("Sans rapport ?", "15.", phrasings=(PRICE,)),
+            FaqRow("Sans aucun rapport ?", "15.", phrasings=(PRICE,)),
+        )
+        assert kinds(plan) == ["contradictory", "contradictory"]
+
+        def save(response: LearnedResponse, **options: Any) -> None:
+            save_learned(response, **options)
+            set_status([self.row], LearnedStatus.TO_REVIEW)
+
+        with mock.patch("faqs.files.importing.save_learned", side_effect=save):
+            report = apply_import(plan, chosen={2, 4})
+        assert (report.created, report.failed) == (2, [])
+
+    def test_few_answers_take_effect_at_once_and_many_by_a_worker(self) -> None:
+        for limit, state in ((0, IndexState.PENDING), (10, IndexState.INDEXED)):
+            plan = planned(self.agent, FaqRow(PRICE, f"{limit} euros."))
+            with (
+                mock.patch("faqs.answers.indexing.nudge") as nudge,
+                override_settings(ANSWERS_SETTLED_AT_ONCE=limit),
+                self.captureOnCommitCallbacks(execute=True),
+            ):
+                report = apply_import(plan, chosen={2})
+            nudge.assert_called_once_with(report.keys)
+            self.row.refresh_from_db()
+            assert self.row.index_state == state
+
+    @override_settings(QA_MAX_ANSWER_CHARACTERS=3)
+    def test_text_that_is_no_longer_allowed_is_reported(self) -> None:
+        with override_settings(QA_MAX_ANSWER_CHARACTERS=100):
+            plan = planned(self.agent, FaqRow("Où ?", "Là-bas."))
+        assert len(apply_import(plan).failed) == 1
+
+
+class PreviewTest(TestCase):
+    def setUp(self) -> None:
+        self.agent, self.user = make_agent(), make_user()
+        make_learned(self.agent, question=PRICE, answer="12 euros.")
+        self.plan = planned(
+            self.agent, FaqRow(PRICE, "15."), FaqRow(REWORDED, "16."), FaqRow("", "")
+        )
+
+    def test_plan_comes_back_the_same(self) -> None:
+        preview = keep_preview(self.plan, by=self.user)
+        found = find_preview(preview.pk, by=self.user)
+        assert found is not None
+        assert plan_of(found) == self.plan
+
+    def test_only_its_uploader_finds_it(self) -> None:
+        assert find_preview(keep_preview(self.plan, by=self.user).pk, by=make_user()) is None
+
+    def test_it_is_claimed_once(self) -> None:
+        preview = keep_preview(self.plan, by=self.user)
+        assert leave_preview(preview)
+        assert not leave_preview(preview)
+        choose(preview, {2})
+        assert find_preview(preview.pk, by=self.user) is None
+
+    def test_next_upload_takes_its_place(self) -> None:
+        first = keep_preview(self.plan, by=self.user)
+        other = keep_preview(self.plan, by=make_user())
+        keep_preview(self.plan, by=self.user)
+        assert not leave_preview(first)
+        assert leave_preview(other)
+
+    def test_it_is_forgotten_after_its_time(self) -> None:
+        preview = keep_preview(self.plan, by=self.user)
+        assert purge_previews() == 0
+        with override_settings(FAQ_PREVIEW_SECONDS=0):
+            assert find_preview(preview.pk, by=self.user) is None
+            assert not leave_preview(preview)
+            assert purge_previews() == 1
+
+    @override_settings(FAQ_MAX_PREVIEW_BYTES=100)
+    def test_one_that_is_too_large_is_refused(self) -> None:
+        with pytest.raises(AnswerRejectedError, match="100"):
+            keep_preview(self.plan, by=self.user)
+
+
+QUESTIONS = st.sampled_from(["Un ?", "un", "Deux ?", "Trois  ?", "", "=4 ?"])
+TEXTS = st.sampled_from(["a", "b ", "", "=c"])
+ROWS = st.lists(
+    st.builds(
+        FaqRow,
+        question=QUESTIONS,
+        answer=TEXTS,
+        category=st.sampled_from(["FAQ", "X"]),
+        phrasings=st.lists(st.sampled_from(["Un ?", "Ph ?", "Pi ?"]), max_size=2).map(tuple),
+    ),
+    max_size=6,
+)
+State = dict[str, tuple[str, str, str, list[str], str]]
+
+
+def state_of(agent: Agent) -> State:
+    rows = LearnedResponse.objects.filter(agent=agent)
+    return {
+        row.question_key: (
+            *(row.question, row.answer, row.category),
+            sorted(phrasing.text for phrasing in row.phrasings.all()),
+            row.status,
+        )
+        for row in rows
+    }
+
+
+def imported(state: State, rows: list[FaqRow]) -> tuple[State, tuple[int, int, int, int]]:
+    """What an import without a plan made of a state, and its counts: the first row of each question wins."""
+    state, first = dict(state), dict[str, FaqRow]()
+    created = updated = unchanged = failed = 0
+    for number, row in enumerate(rows):
+        key, answer = normalised_question(row.question), row.answer.strip()
+        known = first.setdefault(key or str(number), row)
+        if known is not row:
+            unchanged, failed = (
+                (unchanged + 1, failed)
+                if known.answer.strip() == answer
+                else (unchanged, failed + 1)
+            )
+            continue
+        if not key or not answer:
+            failed += 1
+            continue
+        question = one_line(row.question)
+        wanted = (
+            *(question, answer, row.category),
+            sorted(other_phrasings(question, row.phrasings)),
+            str(LearnedStatus.VALID),
+        )
+        if state.get(key) == wanted:
+            unchanged += 1
+        elif key in state:
+            updated += 1
+        else:
+            created += 1
+        state[key] = wanted
+    return state, (created, updated, unchanged, failed)
+
+
+class PropertyTest(PropertyTestCase):
+    @settings(max_examples=40, deadline=None)
+    @given(stored=ROWS, obsolete=st.booleans(), rows=ROWS)
+    def test_all_chosen_is_the_import_of_before_and_none_chosen_changes_no_answer(
+        self, stored: list[FaqRow], obsolete: bool, rows: list[FaqRow]
+    ) -> None:
+        agent = make_agent()
+        apply_import(planned(agent, *stored), chosen=range(100))
+        sync_learned()
+        if obsolete:
+            set_status(LearnedResponse.objects.filter(agent=agent)[:1], LearnedStatus.OBSOLETE)
+            sync_learned()
+        before = state_of(agent)
+        cautious = apply_import(planned(agent, *rows))
+        after = state_of(agent)
+        assert {key: after[key] for key in before} == before
+        assert cautious.updated == 0
+        LearnedResponse.objects.filter(agent=agent).exclude(question_key__in=before).delete()
+        sync_learned()
+        plan = planned(agent, *rows)
+        asked = {each.row.line for each in plan.of_kind(*ASKED)}
+        report = apply_import(plan, chosen=asked)
+        counts = (report.created, report.updated, report.unchanged, len(report.failed))
+        assert (state_of(agent), counts) == imported(before, parse_csv(csv_of(*rows))[0])
+        assert report.left == []

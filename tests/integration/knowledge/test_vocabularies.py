@@ -1,0 +1,34 @@
+"""The words of an agent's texts follow its index."""
+
+from django.test import TestCase
+
+from agents.models import IndexingMethod
+from agents.remembered import Remembered
+from knowledge.vectors.base import collection_alias
+from knowledge.vocabularies import is_vocabulary_known, vocabulary_of
+from tests.factories import add_document, make_agent
+
+
+class VocabularyTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.name = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
+
+    def test_agent_without_an_index_has_no_words(self) -> None:
+        assert not vocabulary_of([self.name]).forms
+
+    def test_words_are_read_with_their_spelling_and_remembered(self) -> None:
+        add_document(self.agent)
+        words = vocabulary_of([self.name])
+        assert words.forms["bibliotheque"] == "bibliothèque"
+        assert is_vocabulary_known([self.name])
+        assert vocabulary_of([self.name]) is words
+
+    def test_unchanged_index_is_not_read_again_and_a_changed_one_is(self) -> None:
+        add_document(self.agent)
+        words = vocabulary_of([self.name])
+        Remembered.forget_all()
+        assert vocabulary_of([self.name]) is words
+        add_document(self.agent, name="b.md", text="## Où garer sa trottinette ?\n\nAu parking.\n")
+        Remembered.forget_all()
+        assert "trottinette" in vocabulary_of([self.name]).forms

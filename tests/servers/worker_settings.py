@@ -1,0 +1,7 @@
+"""A site whose workers beat and look often, so that a test need not wait for the times of production."""
+
+from config.settings import *  # noqa: F403
+
+JOB_REAP_SECONDS = 0.5
+WORKER_BEAT_SECONDS = 0.5
+RETAIN_CHECK_SECONDS = 0.5
