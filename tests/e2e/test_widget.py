@@ -182,6 +182,34 @@ def test_widget_fills_a_phone(context: BrowserContext, host: Hosts) -> None:
     expect(page.locator("#repondant-frame")).to_be_hidden()
 
 
+def test_phone_can_close_a_frame_whose_script_has_not_come(
+    context: BrowserContext, host: Hosts
+) -> None:
+    held: list[Route] = []
+    page = context.new_page()
+    page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    expect(frame.locator("#close")).to_be_disabled()
+    page.get_by_role("button", name="Fermer l’aide").click()
+    expect(page.locator("#repondant-frame")).to_be_hidden()
+    opened(page, "Poser une question")
+    for route in held:
+        route.continue_()
+    frame.locator("#close").click()
+    expect(page.locator("#repondant-frame")).to_be_hidden()
+
+
+def test_phone_can_close_a_refusal(context: BrowserContext, host: Hosts) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(f"http://localhost:{host.other}/fr.html")
+    expect(opened(page, "Poser une question").locator(".closed")).to_be_visible()
+    page.get_by_role("button", name="Fermer l’aide").click()
+    expect(page.locator("#repondant-frame")).to_be_hidden()
+
+
 def test_site_that_is_not_listed_shows_a_refusal(context: BrowserContext, host: Hosts) -> None:
     page = context.new_page()
     page.goto(f"http://localhost:{host.other}/fr.html")

@@ -1,6 +1,6 @@
 // What surrounds the conversation: theme, side bar as a drawer on a narrow screen, language. Works without a deployment.
 
-import { byId } from "./dom.js";
+import { byId, onClick } from "./dom.js";
 
 const sidebar = byId("sidebar");
 const scrim = byId("scrim");
@@ -24,7 +24,7 @@ export function closeSidebar() {
   openButton.focus();
 }
 
-openButton.addEventListener("click", openSidebar);
+onClick(openButton, openSidebar);
 byId("close-sidebar").addEventListener("click", closeSidebar);
 scrim.addEventListener("click", closeSidebar);
 sidebar.addEventListener("keydown", (event) => {
@@ -37,7 +37,7 @@ const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (document.documentElement.dataset.theme ?? (systemDark.matches ? "dark" : "light")) === "dark";
 const showTheme = () => themeButton.setAttribute("aria-pressed", String(isDark()));
 
-themeButton.addEventListener("click", () => {
+onClick(themeButton, () => {
   const theme = isDark() ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
   try { localStorage.setItem("repondant.theme", theme); } catch { /* It lasts until the page is left. */ }

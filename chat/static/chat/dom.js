@@ -17,6 +17,12 @@ export const optionsOf = (sources) => sources.filter((source) => source.option).
 
 export const byId = (id) => document.getElementById(id);
 
+/** What a button of the page's markup does. Until this is called it is disabled there: a click before would be lost. */
+export function onClick(button, listener) {
+  button.addEventListener("click", listener);
+  button.disabled = false;
+}
+
 /** An element with attributes and children; `on…` attributes are listeners, absent children are left out. */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

@@ -7,7 +7,7 @@ import { closeSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
-import { announce, byId, config, el, newId, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
+import { announce, byId, config, el, newId, onClick, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
 import { setMenu } from "./sharing.js";
 import { Thread } from "./thread.js";
@@ -366,12 +366,9 @@ function hideNotice() {
 
 // Start.
 
-for (const button of document.querySelectorAll("[data-new-conversation]")) button.addEventListener("click", () => open(null));
-for (const button of document.querySelectorAll("[data-question]")) {
-  button.addEventListener("click", () => ask(button.dataset.question));
-  button.disabled = false; // A click before this script runs would do nothing.
-}
-byId("temporary").addEventListener("click", () => { setTemporary(!isTemporary); composer.focus(); });
+for (const button of document.querySelectorAll("[data-new-conversation]")) onClick(button, () => open(null));
+for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
+onClick(byId("temporary"), () => { setTemporary(!isTemporary); composer.focus(); });
 document.addEventListener("visibilitychange", refresh);
 window.addEventListener("popstate", () => {
   const found = /\/c\/([0-9a-f-]{36})\/$/.exec(location.pathname);

@@ -1,7 +1,7 @@
 // The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
 // storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
-import { byId, config, el, isSending, newId, optionsOf, pause, say, sourceTitle, STORAGE_UNAVAILABLE } from "../chat/dom.js";
+import { byId, config, el, isSending, newId, onClick, optionsOf, pause, say, sourceTitle, STORAGE_UNAVAILABLE } from "../chat/dom.js";
 import { StreamedMarkdown } from "../chat/markdown.js";
 
 const NO_CITATIONS = { turn: "source", numbers: new Set() };
@@ -223,7 +223,8 @@ async function restore() {
   }
 }
 
-const close = () => parent.postMessage({ repondant: "close" }, config.origin);
+const tell = (word) => parent.postMessage({ repondant: word }, config.origin);
+const close = () => tell("close");
 
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -235,11 +236,10 @@ field.addEventListener("keydown", (event) => {
   if (isSending(event)) { event.preventDefault(); if (!running) ask(field.value); }
 });
 for (const button of document.querySelectorAll(".suggestion")) {
-  button.addEventListener("click", () => ask(button.textContent));
-  button.disabled = false;
+  onClick(button, () => ask(button.textContent));
 }
-byId("close").addEventListener("click", close);
-byId("new").addEventListener("click", () => {
+onClick(byId("close"), close);
+onClick(byId("new"), () => {
   if (running) return;
   kept.conversation = null;
   remember();
@@ -255,5 +255,6 @@ window.addEventListener("message", (event) => {
 
 // Until here a click would have submitted the form to nowhere, and the question with it.
 send.disabled = false;
+tell("ready");
 recall();
 restore();

@@ -24,6 +24,8 @@
     iframe[hidden] { display: none; }
     @media (max-width: 480px) {
       iframe { right: 0; bottom: 0; width: 100vw; height: 100vh; height: 100dvh; border-radius: 0; }
+      /* It fills a phone: until its own button can close it, this one does. */
+      button:not(.covered) { z-index: 2147483001; }
     }`);
   root.adoptedStyleSheets = [styles];
 
@@ -66,7 +68,9 @@
     if (event.key === "Escape" && isOpen() && document.activeElement === host) close();
   });
   window.addEventListener("message", (event) => {
-    if (event.origin === home && event.source === frame?.contentWindow && event.data?.repondant === "close") close();
+    if (event.origin !== home || event.source !== frame?.contentWindow) return;
+    if (event.data?.repondant === "ready") button.classList.add("covered");
+    if (event.data?.repondant === "close") close();
   });
 
   function close() {
