@@ -156,7 +156,8 @@ def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
             near = _near_entries(deployment, vector, recipe)
             found = {pk for pk, question in near if ask_the_same(question, text, forms)}
             entries.setdefault(row, set()).update(found)
-        for position, pk, question in _waiting_entries(deployment, in_each_form, recipe):
+        vectors = [vector for _row, _text, vector in in_each_form]
+        for position, pk, question in _waiting_entries(deployment, vectors, recipe):
             row, text, _vector = in_each_form[position]
             if ask_the_same(question, text, forms):
                 entries[row].add(pk)
@@ -224,10 +225,10 @@ def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
 
 
 def _waiting_entries(
-    deployment: Deployment, asked: Sequence[Asked], recipe: Recipe
+    deployment: Deployment, asked: Sequence[Vector], recipe: Recipe
 ) -> Iterator[tuple[int, int, str]]:
-    """Entries that wait for staff, which no array holds, near each text: (its position, key, question)."""
-    vectors = np.stack([vector for _row, _text, vector in asked])
+    """Entries that wait for staff, which no array holds, near each vector: (its position, key, question)."""
+    vectors = np.stack(asked)
     least = _least_similarity(deployment, recipe)
     waiting = CachedResponse.objects.filter(
         deployment=deployment, status=EntryStatus.TO_REVIEW, recipe_key=recipe_key(recipe)
@@ -267,6 +268,63 @@ def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
         MemoryShelf.objects.get_or_create(pk=key)
     with transaction.atomic():
         list(MemoryShelf.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+
+
+# --- Before it is saved ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a validated answer takes out of service: entries of the memory, and other validated answers."""
+
+    entries: Sequence[CachedResponse] = ()
+    answers: Sequence[LearnedResponse] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Name the rows of both tables, in forms."""
+        return frozenset(
+            [
+                *(f"memory-{entry.pk}" for entry in self.entries),
+                *(f"faq-{row.pk}" for row in self.answers),
+            ]
+        )
+
+
+def foresee(
+    agent: Agent, question: str, answer: str = "", *, exclude: int | None = None
+) -> Withdrawn:
+    """What an answer to this question would withdraw if it were validated now; nothing is written.
+
+    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder and
+    the vector store, and raises their errors.
+    """
+    model = embedder()
+    vector = model.embed_one(question, purpose=Purpose.QUERY)
+    near: set[int] = set()
+    for deployment in _deployments_of(agent):
+        forms = read_forms(agents_of(deployment))
+        others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
+        waiting = _waiting_entries(deployment, [vector, *others], model.recipe)
+        found = [(pk, text) for _at, pk, text in waiting]
+        for each in (vector, *others):
+            found += _near_entries(deployment, each, model.recipe)
+        near |= {pk for pk, text in found if ask_the_same(text, question, forms)}
+    # What staff vouched for in a phase or a project stays (`_withdraw`).
+    entries = CachedResponse.objects.filter(pk__in=near).filter(
+        Q(validated_at=None) | Q(is_scoped=False)
+    )
+    same = {
+        each.learned_id
+        for each in near_answers(agent=agent, questions=[question], vectors=[vector])
+    }
+    older = LearnedResponse.objects.standing().filter(
+        pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ
+    )
+    return Withdrawn(
+        list(entries.defer("embedding").select_related("deployment").order_by("pk")),
+        [row for row in older if not (answer and same_writing(row.answer, answer))],
+    )
 
 
 # --- Staff vouch for an entry of the memory --------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Turn
 from chat.turn.values import TurnResult
 from faqs.answers.indexing import SyncReport, sync_learned
+from faqs.answers.precedence import foresee
 from faqs.answers.writing import draft_faq, save_learned, set_status
 from faqs.choices import accept_choice
 from faqs.learning import remember_answer
@@ -98,12 +99,11 @@ def edited(deployment: Deployment) -> None:
 
 
 def corrected(deployment: Deployment) -> None:
-    """« Valider en FAQ » on an answer that was given."""
+    """« Corriger » on an answer that was given: what it replaces is shown, then replaced."""
     turn = make_exchange(make_conversation(deployment), QUESTION, OLD)
-    superuser_client().post(
-        admin_url(Turn, "learn", turn.pk),
-        {"question": QUESTION, "answer": NEW, "save_anyway": "on"},
-    )
+    client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
+    shown = client.get(address).context["form"]["shown"].value()
+    client.post(address, {"question": QUESTION, "answer": NEW, "shown": shown})
 
 
 def commanded(deployment: Deployment) -> None:
@@ -313,6 +313,15 @@ class NewestWordTests(TestCase):
                     assert OLD not in self.answer(deployment, question).answer.text
                 assert NEW in self.answer(deployment, SHORT_FORM).answer.text
 
+    def test_what_is_withdrawn_in_the_other_form_is_foreseen(self) -> None:
+        deployment = self.make_deployment()
+        make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
+        entry = make_entry(deployment, OTHER_FORM, OLD)
+        row = make_learned(deployment.agent, question=SHORT_FORM, answer=OLD)
+        CachedResponse.objects.update(status=EntryStatus.VALID, status_reason="")
+        found = foresee(deployment.agent, OTHER_FORM, NEW)
+        assert (found.entries, found.answers) == ([entry], [row])
+
     def test_older_answer_to_the_other_form_is_not_given_before_anything_has_followed(self) -> None:
         for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
             with self.subTest(place=place):
@@ -512,5 +521,5 @@ class SeveralAgentsTests(TestCase):
         turn = make_exchange(make_conversation(self.deployment), QUESTION, OLD)
         Turn.objects.filter(pk=turn.pk).update(answered_by=self.specialist.name)
         data = {"question": QUESTION, "answer": NEW}
-        superuser_client().post(admin_url(Turn, "learn", turn.pk), data)
+        superuser_client().post(admin_url(Turn, "correct", turn.pk), data)
         assert LearnedResponse.objects.get().agent == self.specialist
