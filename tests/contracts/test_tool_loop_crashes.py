@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.contracts
 
 #: By default: how many parallel tools, and every how many boundaries one is tried.
-SAMPLE = {"kill": ["2:3", "3:17", "4:17", "5:17"], "raise": ["2:17", "3:17", "4:17", "5:17"]}
+SAMPLE = {"kill": ["2:7", "3:29", "4:37", "5:41"], "raise": ["2:17", "3:29", "4:37", "5:41"]}
 
 
 @pytest.mark.timeout(900)
