@@ -54,9 +54,17 @@ class MissingServerError(Exception):
 class WebProcess:
     """`manage.py serve` on a port of its own, which it keeps through its deaths. It may be of another copy of the project."""
 
-    def __init__(self, environment: dict[str, str], log: Path, *, project: Path = PROJECT) -> None:
+    def __init__(
+        self,
+        environment: dict[str, str],
+        log: Path,
+        *,
+        project: Path = PROJECT,
+        with_worker: bool = False,
+    ) -> None:
         self.port = free_port()
         self.project = project
+        self._options = () if with_worker else ("--no-worker",)
         self._environment = environment
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +79,8 @@ class WebProcess:
         return self._process.pid
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(self.port)]
+        command = [sys.executable, "manage.py", "serve", "--port", str(self.port)]
+        command += self._options
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603  # our own command
                 command, cwd=self.project, env=self._environment, stdout=output, stderr=output
@@ -128,6 +137,7 @@ class Site:
         *,
         processes: int = 1,
         shared: bool = False,
+        with_worker: bool = False,
         constants: Mapping[str, float] | None = None,
         **environment: str,
     ) -> None:
@@ -136,6 +146,7 @@ class Site:
         self._model = model
         self._count = processes
         self._shared = shared
+        self._with_worker = with_worker
         self._constants = dict(constants or {})
         self._extra = environment
         self.redis: RedisServer | None = None
@@ -154,7 +165,11 @@ class Site:
             without_model = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
             self._run("-c", PREPARE, AGENT, str(document), **without_model)
             for number in range(self._count):
-                process = WebProcess(self.environment, folder / f"web-{number}.log")
+                process = WebProcess(
+                    self.environment,
+                    folder / f"web-{number}.log",
+                    with_worker=self._with_worker,
+                )
                 self._stack.callback(process.kill)
                 process.start(wait=False)
                 self.processes.append(process)
@@ -222,6 +237,10 @@ class Site:
                 return connection.execute(statement).fetchall()
         with psycopg.connect(url) as connection:
             return connection.execute(statement).fetchall()
+
+    def files(self) -> list[Path]:
+        """All that the site keeps: its database, documents, figures and logs."""
+        return [path for path in self._folder.rglob("*") if path.is_file()]
 
     def logs(self) -> str:
         return "".join(path.read_text() for path in sorted(self._folder.glob("web-*.log")))

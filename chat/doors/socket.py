@@ -20,7 +20,7 @@ from chat.access.rate_limits import client_address, limit_asking_here
 from chat.access.visitors import Reader
 from chat.doors.questions import HeldRights, start_turn, websocket_frame
 from chat.doors.scopes import header_of, language_of
-from chat.exceptions import RateLimitedError, TurnNotFoundError
+from chat.exceptions import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
 from chat.protocol import (
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 CLOSE_NOT_FOUND = 4404
 #: Close code of the protocol for "try again later": the page comes back by itself, as after a lost connection.
 CLOSE_TRY_LATER = 1013
+#: Close code of the protocol for a service that starts again: the page asks again under the same id, wherever it is taken.
+CLOSE_RESTART = 1012
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
@@ -87,6 +89,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         with translation.override(self._language):
             try:
                 await self._handle(text_data or "")
+            except ServerStoppingError:
+                await self.close(code=CLOSE_RESTART)
             except ApplicationError as error:
                 if isinstance(error, StorageUnavailableError):
                     _log_trouble(error)
@@ -95,6 +99,8 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _handle(self, text: str) -> None:
         match parse_frame(text):
             case AskFrame(client_message_id=client_message_id) as asked:
+                if runner.is_ending:
+                    raise ServerStoppingError("a question to a process that ends")
                 await self._rights.check_again()
                 await self._limit(client_message_id)
                 turn_id = await start_turn(self.conversation, asked, language=self._language)

@@ -79,6 +79,8 @@ class Runner:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._is_draining = False
+        #: Whether this process is about to end: who can ask another one without a loss does so from now on.
+        self.is_ending = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._following = Following(lambda: self._logs)
 
@@ -212,6 +214,9 @@ class Runner:
             return False
         await self._logs.ring()
         return True
+
+    def announce_end(self) -> None:
+        self.is_ending = True
 
     async def drain(self, seconds: float = 0.0) -> None:
         """Let running turns end for so long, then stop them, each keeping its partial text; for the end of the process.

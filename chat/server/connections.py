@@ -32,6 +32,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     _late: asyncio.TimerHandle | None = None
     _is_socket = False
+    _is_last = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -56,6 +57,18 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._forget_headers()
         super().on_headers_complete()
+        if self._is_last:
+            self.cycle.keep_alive = False
+
+    @property
+    def is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def end_after_this(self) -> None:
+        """Close with the answer that is under way, or else with the next."""
+        self._is_last = True
+        if self.is_answering:
+            self.cycle.keep_alive = False
 
     def handle_websocket_upgrade(self) -> None:
         self._is_socket = True

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -28,6 +28,10 @@ from chat.server.connections import BoundedConnection
 from chat.server.figures import emptied, fold
 from chat.server.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
 
+#: How long a stopping server waits for a request on a connection that is open and silent: a balancer may have sent it.
+ARRIVAL_SECONDS = 1.0
+#: How often it looks whether all of them are answered.
+ARRIVAL_POLL_SECONDS = 0.05
 #: What a web process may take to end beyond the times that it is given for its answers and its connections.
 STOP_MARGIN_SECONDS = 5.0
 #: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying, makes
@@ -42,6 +46,8 @@ _MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
 
 
 class _Server(uvicorn.Server):
+    _is_hurried = False
+
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="step")
         asyncio.get_running_loop().set_default_executor(threads)
@@ -52,16 +58,62 @@ class _Server(uvicorn.Server):
             reaping.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # New connections go to another process, or wait for the next one; those that are open see their answers end.
-        for server in self.servers:
-            server.close()
-        await runner.drain(settings.TURN_DRAIN_SECONDS)
+        """New connections go to another process, or wait for the next one; what was sent to this one is answered."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + settings.TURN_DRAIN_SECONDS
+        runner.announce_end()
+        await self._stop_listening(sockets or [])
+        await self._answer_what_was_sent(deadline)
+        await runner.drain(max(0.0, deadline - loop.time()))
         await super().shutdown(sockets)
         if (model := language_model()) is not None:
             await model.aclose()
 
+    async def _stop_listening(self, sockets: Sequence[socket.socket]) -> None:
+        """Refuse connections, but take those that were made by now: closed with the listening socket, they would be reset."""
+        taken: list[socket.socket] = []
+        with ExitStack() as opened:
+            listening = [
+                opened.enter_context(socket.socket(fileno=os.dup(each.fileno())))
+                for server in self.servers
+                for each in server.sockets
+            ]
+            for server in self.servers:
+                server.close()
+            for each in sockets:
+                each.close()
+            for each in listening:
+                each.setblocking(False)
+                with suppress(BlockingIOError):
+                    while True:
+                        taken.append(each.accept()[0])
+                each.close()
+        for connection in taken:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> BoundedConnection:
+        return BoundedConnection(self.config, self.server_state, self.lifespan.state)
+
+    async def _answer_what_was_sent(self, deadline: float) -> None:
+        """Until every request that came, or comes in time over a connection that is open, has its answer."""
+        loop = asyncio.get_running_loop()
+        arrived = loop.time() + ARRIVAL_SECONDS
+        while not self._is_hurried and (now := loop.time()) < deadline:
+            # Sockets are left: their answers are the runner's, and their next question goes to another process.
+            connections = [
+                each
+                for each in self.server_state.connections
+                if isinstance(each, BoundedConnection)
+            ]
+            for connection in connections:
+                connection.end_after_this()
+            if not any(now < arrived or connection.is_answering for connection in connections):
+                return
+            await asyncio.sleep(ARRIVAL_POLL_SECONDS)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
+            self._is_hurried = True
             runner.hurry()
         super().handle_exit(sig, frame)
 

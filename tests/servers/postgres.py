@@ -18,23 +18,65 @@ from tests.servers.ports import free_port
 
 LOCAL = "postgres://postgres@127.0.0.1:5432/postgres"
 START_SECONDS = 120
-WITHOUT_THE_DISK = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"
+KEEPING = "-c fsync=off -c full_page_writes=off"
+WITHOUT_THE_DISK = f"{KEEPING} -c synchronous_commit=off"
 
 
 @contextmanager
 def postgres_url() -> Iterator[str | None]:
     """A URL with the right to create databases, or `None` where no server is there and none can be started."""
     given = os.environ.get("TEST_POSTGRES_URL")
-    programs = _programs()
-    if given or programs is None:
+    if given or _programs() is None:
         yield next((url for url in (given, LOCAL) if url and _answers(url)), None)
         return
+    with own_postgres() as server:
+        yield server.url if server else None
+
+
+@contextmanager
+def own_postgres(*, keeps: bool = False) -> Iterator["PostgresServer | None"]:
+    """A server that nobody else uses, or `None` where none can be started; one that `keeps` what was committed when it crashes."""
+    programs = _programs()
+    if programs is None:
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="repondant-postgres-") as folder:
-        url = _start(programs, Path(folder))
+        server = PostgresServer(programs, Path(folder), KEEPING if keeps else WITHOUT_THE_DISK)
+        server.start()
         try:
-            yield url
+            yield server
         finally:
-            _run([programs / "pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop"])
+            server.stop()
+
+
+class PostgresServer:
+    """It keeps its port and its rows through `stop` and `start`."""
+
+    def __init__(self, programs: Path, folder: Path, options: str) -> None:
+        self._programs = programs
+        self._options = options
+        self._folder = folder
+        self._port = free_port()
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        words = ["-U", "postgres", "--auth", "trust", "--no-sync"]
+        _run([programs / "initdb", "-D", folder / "data", *words])
+
+    @property
+    def url(self) -> str:
+        return f"postgres://postgres@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
+        log = ["-l", self._folder / "log", "-o", f"{options} {self._options}"]
+        self._control(*log, "-t", START_SECONDS, "-w", "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """`fast` ends every connection in order, `immediate` as a crash does."""
+        self._control("-m", mode, "-w", "stop")
+
+    def _control(self, *words: object) -> None:
+        _run([self._programs / "pg_ctl", "-D", self._folder / "data", *words])
 
 
 def _answers(url: str) -> bool:
@@ -52,32 +94,6 @@ def _programs() -> Path | None:
         return Path(found).resolve().parent
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return versions[-1] if versions else None
-
-
-def _start(programs: Path, folder: Path) -> str:
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    port = free_port()
-    data = folder / "data"
-    _run([programs / "initdb", "-D", data, "-U", "postgres", "--auth", "trust", "--no-sync"])
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 {WITHOUT_THE_DISK}"
-    log = folder / "log"
-    _run(
-        [
-            programs / "pg_ctl",
-            "-D",
-            data,
-            "-l",
-            log,
-            "-o",
-            options,
-            "-t",
-            START_SECONDS,
-            "-w",
-            "start",
-        ]
-    )
-    return f"postgres://postgres@127.0.0.1:{port}/postgres"
 
 
 def _run(command: list[object]) -> None:
