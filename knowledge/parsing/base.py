@@ -57,6 +57,7 @@ class PlacedLine:
     text: str
     page: int
     box: tuple[float, float, float, float]
+    is_title: bool = False
 
 
 @dataclass(frozen=True, slots=True)

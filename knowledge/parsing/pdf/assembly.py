@@ -122,7 +122,7 @@ class Assembler:
         if title_key(text) not in (self._heading, title_key(self._outline.title)):
             self._outline.heading(level, text)
         self._heading = title_key(text)
-        self._place(lines)
+        self._place(lines, is_title=True)
         return count
 
     def _marked_title(self, index: int) -> tuple[int, int] | None:
@@ -289,7 +289,7 @@ class Assembler:
                 text += ("" if text.endswith("-") else " ") + line.text
         return text
 
-    def _place(self, lines: Iterable[Line]) -> None:
+    def _place(self, lines: Iterable[Line], *, is_title: bool = False) -> None:
         for line in lines:
             page = self._pages[line.page]
             self._outline.lines.append(
@@ -300,6 +300,7 @@ class Assembler:
                         *(line.x0 / page.width, line.y0 / page.height),
                         *(line.x1 / page.width, line.y1 / page.height),
                     ),
+                    is_title,
                 )
             )
 

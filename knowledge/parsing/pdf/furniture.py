@@ -7,6 +7,7 @@ that recur, name a title of the document, or count its pages.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 
 from knowledge.parsing.pdf.layout import Page
 from knowledge.parsing.pdf.lines import Line
@@ -33,16 +34,20 @@ _CONTENTS = re.compile(
     re.I,
 )
 _NUMBER_AT_END = re.compile(r"\s+(?:\d{1,4}|[ivxlc]{1,7})$")
+_CAPTION = re.compile(
+    r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I
+)
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
     re.I,
 )
 
 
+@lru_cache(maxsize=4096)
 def title_key(text: str) -> str:
     """A title as it is compared: letters and digits, without its number."""
     bare = _NUMBERING.sub("", text)
-    return "".join(c for c in bare.casefold() if c.isalnum()) or text.casefold().strip()
+    return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
 
 
 def without_furniture(pages: Sequence[Page], titles: Collection[str]) -> None:
@@ -124,7 +129,7 @@ def _height(line: Line) -> int:
 
 
 def _pattern(line: Line) -> str:
-    return re.sub(r"\d+", "#", line.text.casefold())
+    return re.sub(r"\d+|\b[ivxlc]{1,7}$", "#", line.text.casefold())
 
 
 def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
@@ -133,7 +138,7 @@ def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
     for page in pages:
         for line in page.lines:
             if not _LEADER.search(line.text):
-                named[title_key(line.text)] += 1
+                named[title_key(_CAPTION.sub("", line.text))] += 1
     for page in pages:
         leads = [bool(_LEADER.search(line.text)) for line in page.lines]
         is_contents = sum(leads) >= 3 or any(
