@@ -51,11 +51,24 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedLine:
+    """A line of the document as it stands on its page (from 1): left, top, right, bottom as shares of the page, 0 to 1."""
+
+    text: str
+    page: int
+    box: tuple[float, float, float, float]
+    is_title: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
+    """`lines` say where the words of the blocks stand, in their order, where the format has pages."""
+
     title: str
     blocks: tuple[Block, ...]
     source_type: SourceType
     notices: tuple[str, ...] = ()
+    lines: tuple[PlacedLine, ...] = ()
 
 
 @dataclass(slots=True)
@@ -73,6 +86,7 @@ class Outline:
         self.category = ""
         self.blocks: list[Block] = []
         self.notices: list[str] = []
+        self.lines: list[PlacedLine] = []
         self._stack: list[_Heading] = []
         self._inferred: tuple[str, ...] = ()
 
@@ -144,6 +158,7 @@ class Outline:
             blocks=tuple(self.blocks),
             source_type=source_type,
             notices=tuple(self.notices),
+            lines=tuple(self.lines),
         )
 
     def _close(self, level: int) -> None:

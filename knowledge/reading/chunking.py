@@ -46,6 +46,22 @@ def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A box on a page (from 1), as shares of its width and height from the top left corner; an empty box is the page alone."""
+
+    page: int
+    x0: float = 0.0
+    y0: float = 0.0
+    x1: float = 0.0
+    y1: float = 0.0
+
+
+def places_as_json(places: Sequence[Place]) -> list[list[float]]:
+    """As `Chunk.places` holds them."""
+    return [[place.page, place.x0, place.y0, place.x1, place.y1] for place in places]
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkDraft:
     content: str
     parent_context: str
@@ -53,6 +69,7 @@ class ChunkDraft:
     units: tuple[KnowledgeUnit, ...] = ()
     keywords: tuple[str, ...] = ()
     summary: str = ""
+    places: tuple[Place, ...] = ()
 
     @property
     def content_hash(self) -> str:
