@@ -53,8 +53,12 @@ class Watch:
     model: type[Model]
     shown: Mapping[str, str]
     rows: Callable[[], QuerySet[Any]] | None = None
+    #: Of what only a language model can do something about.
+    needs_model: bool = False
 
     def is_for(self, request: HttpRequest) -> bool:
+        if self.needs_model and language_model() is None:
+            return False
         return request.user.has_perm(self.model._meta.label_lower.replace(".", ".view_"))
 
     def count(self) -> int:
@@ -88,6 +92,7 @@ WATCHED: tuple[Watch, ...] = (
         Chunk,
         {"units_origin__exact": "waiting"},
         lambda: Chunk.objects.waiting(),
+        needs_model=True,
     ),
     Watch(_("Indexations en attente"), IndexBuild, {"status__exact": BuildStatus.QUEUED}),
     Watch(_("Indexations en cours"), IndexBuild, {"status__exact": BuildStatus.RUNNING}),

@@ -5,10 +5,11 @@
 2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
    the document's rows become what it says now (`chunks`);
-   a model writes questions for chunks that have none, where the agent wants that (`units`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);
    what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
    the report counts what came out.
+4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants that, within
+   the site's budget (`questions`); each becomes a point as it comes.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
 written, stays as a failed document with the reason; the rest of its batch is done.
@@ -20,19 +21,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from django.conf import settings
 from django.core.files.base import ContentFile
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents.effective import agent_setting
-from agents.llm.base import language_model
 from agents.models import Agent
 from knowledge.acronyms.stored import learn_from
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import refuse, write_documents
-from knowledge.indexing.units import complete_units
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
@@ -92,11 +91,9 @@ def index_documents(
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
-    """Read, cut, complete and index `documents` in every method in use; a document that fails stops no other."""
+    """Read, cut and index `documents` in every method in use; a document that fails stops no other."""
     report = report or IndexReport()
     readable = _read_and_cut(documents, report, on_progress)
-    if agent_setting(agent, "generate_questions") and (model := language_model()) is not None:
-        complete_units(model, readable, report, on_progress)
     return update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
 
 
@@ -151,11 +148,12 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
 
 
 def _update_document(document: Document, read: ReadDocument) -> None:
-    before = (document.title, document.source_type, document.language)
-    document.title, document.source_type = read.title[:500], read.source_type
-    document.language = read.language
-    if (document.title, document.source_type, document.language) != before:
-        document.save(update_fields=["title", "source_type", "language"])
+    fields = ("title", "source_type", "language", "read_with")
+    found = (read.title[:500], read.source_type, read.language, settings.READING_VERSION)
+    if found != tuple(getattr(document, name) for name in fields):
+        for name, value in zip(fields, found, strict=True):
+            setattr(document, name, value)
+        document.save(update_fields=fields)
 
 
 def update_documents(
