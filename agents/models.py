@@ -6,6 +6,7 @@ Nothing else reads a knob.
 """
 
 import secrets
+from decimal import Decimal
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -74,6 +75,19 @@ def _count(
         default=default,
         validators=[MinValueValidator(least), MaxValueValidator(most)],
         **options,
+    )
+
+
+def _money(label: Any, help_text: Any) -> Any:
+    """An amount in the currency of the site's prices, which is not named anywhere."""
+    return models.DecimalField(
+        label,
+        help_text=help_text,
+        max_digits=12,
+        decimal_places=4,
+        default=Decimal(0),
+        db_default=Decimal(0),
+        validators=[MinValueValidator(0)],
     )
 
 
@@ -397,7 +411,8 @@ class RuntimeSettings(models.Model):
         _("questions écrites par le modèle"),
         default=True,
         help_text=_(
-            "À l’indexation, faire écrire par le modèle de langage les questions auxquelles un passage répond."
+            "Après l’indexation, en arrière-plan, faire écrire par le modèle de langage les questions auxquelles un passage "
+            "répond, dans la limite du budget du site."
         ),
     )
     generate_titles = models.BooleanField(
@@ -438,13 +453,57 @@ class RuntimeSettings(models.Model):
         default=10,
         within=(0, 100_000),
     )
-    #: Fields that no agent or deployment overrides.
-    SITE_ONLY: ClassVar = (
+    # Of the site alone as well: one account pays for the questions of every agent.
+    question_calls_per_day = _count(
+        _("appels au modèle par jour, pour écrire des questions"),
+        _(
+            "Les questions des passages sont écrites après l’indexation, en arrière-plan. Ce nombre atteint, l’écriture reprend "
+            "le lendemain. 0 : sans limite."
+        ),
+        default=5_000,
+        within=(0, 10_000_000),
+        since_first_release=True,
+    )
+    question_tokens_per_day = _count(
+        _("tokens par jour, pour écrire des questions"),
+        _(
+            "Lus et écrits par le modèle, ensemble. Un appel qui pourrait dépasser ce nombre attend le lendemain. "
+            "0 : sans limite."
+        ),
+        default=0,
+        within=(0, 2_000_000_000),
+        since_first_release=True,
+    )
+    question_cost_per_day = _money(
+        _("dépense par jour, pour écrire des questions"),
+        _(
+            "Dans la monnaie des deux prix ci-dessous, sans lesquels ce budget ne compte rien. 0 : sans limite."
+        ),
+    )
+    prompt_price = _money(
+        _("prix d’un million de tokens lus par le modèle"),
+        _("Celui de votre fournisseur. 0 : gratuit, un modèle sur vos machines par exemple."),
+    )
+    completion_price = _money(
+        _("prix d’un million de tokens écrits par le modèle"),
+        _("Dans la même monnaie."),
+    )
+    #: What writing questions may cost, and at which prices that is counted (`knowledge.indexing.questions.budget`).
+    QUESTION_BUDGET: ClassVar = (
+        "question_calls_per_day",
+        "question_tokens_per_day",
+        "question_cost_per_day",
+        "prompt_price",
+        "completion_price",
+    )
+    READER_LIMITS: ClassVar = (
         "asks_per_minute_user",
         "asks_per_minute_key",
         "asks_per_minute_address",
         "sign_ins_per_minute",
     )
+    #: Fields that no agent or deployment overrides.
+    SITE_ONLY: ClassVar = (*READER_LIMITS, *QUESTION_BUDGET)
 
     class Meta:
         verbose_name = _("réglages du site")

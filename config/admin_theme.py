@@ -127,6 +127,12 @@ ADVANCED: tuple[Section, ...] = (
                 ),
             ),
             Entry(
+                _("Dépenses pour les questions"),
+                "payments",
+                "knowledge.questionspending",
+                help=_("Ce que le modèle a coûté chaque jour pour écrire des questions."),
+            ),
+            Entry(
                 _("Calibrages"),
                 "straighten",
                 "knowledge.thresholdcalibration",

@@ -15,7 +15,7 @@ from knowledge.vectors.base import CollectionInfo, batches, vector_store
 from knowledge.vectors.generations import superseded_generations
 
 _OVER = (BuildStatus.DONE, BuildStatus.FAILED, BuildStatus.CANCELLED)
-_IN_USE = (BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.STAGED)
+_IN_USE = (BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.PAUSED, BuildStatus.STAGED)
 
 
 def unused_generations() -> list[CollectionInfo]:

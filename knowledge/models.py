@@ -121,6 +121,13 @@ class Document(models.Model):
     language = models.CharField(_("langue"), max_length=8, blank=True, default="", editable=False)
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
+    #: Of a file that a command loaded: its folder as it was given, its size and time of change when it was read. A file that
+    #: changed while it was looked at has no time.
+    folder = models.CharField(
+        max_length=1_000, blank=True, default="", db_default="", editable=False
+    )
+    loaded_size = models.BigIntegerField(null=True, editable=False)
+    loaded_mtime = models.BigIntegerField(null=True, editable=False)
     status = models.CharField(
         _("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING
     )
@@ -415,6 +422,8 @@ class BuildStatus(models.TextChoices):
     PARTLY_FAILED = "partly_failed", _("En partie en échec")
     FAILED = "failed", _("En échec")
     CANCELLED = "cancelled", _("Annulé")
+    #: Staff hold it; it goes on where it was.
+    PAUSED = "paused", _("En pause")
 
 
 #: What staff and monitoring count as failed.
@@ -428,6 +437,8 @@ class BuildKind(models.TextChoices):
     REBUILD = "rebuild", _("Reconstruction")
     SYNC = "sync", _("Mise à jour")
     REFRESH = "refresh", _("Relecture du web")
+    #: Of documents that answer already (`knowledge.indexing.questions`).
+    QUESTIONS = "questions", _("Écriture de questions")
 
 
 class BuildPhase(models.TextChoices):
@@ -544,6 +555,27 @@ class IndexBuild(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} · {self.agent}"
+
+
+class QuestionSpending(models.Model):
+    """What writing questions took on one day of the site: calls counted before they are made, tokens and money held at
+    their most until the reply says what they were.
+    """
+
+    day = models.DateField(_("jour"), unique=True)
+    calls = models.PositiveIntegerField(_("appels au modèle"), default=0)
+    prompt_tokens = models.PositiveBigIntegerField(_("tokens lus par le modèle"), default=0)
+    completion_tokens = models.PositiveBigIntegerField(_("tokens écrits par le modèle"), default=0)
+    #: At the prices of the time; in the currency of the site's settings.
+    cost = models.DecimalField(_("dépense"), max_digits=16, decimal_places=6, default=0)
+
+    class Meta:
+        verbose_name = _("dépense pour les questions")
+        verbose_name_plural = _("dépenses pour les questions")
+        ordering: ClassVar = ["-day"]
+
+    def __str__(self) -> str:
+        return str(self.day)
 
 
 class VectorCollection(models.Model):

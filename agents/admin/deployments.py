@@ -30,6 +30,7 @@ from agents.admin_base import (
     link,
 )
 from agents.inheritance import unmeasured_model
+from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 
 #: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.
@@ -76,7 +77,7 @@ class AgentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    actions = ("rebuild_index", "roll_index_back")
+    actions = ("rebuild_index", "roll_index_back", "write_questions")
     fieldsets = (
         (None, {"fields": ("name", "slug", "description", "indexing_method")}),
         *setting_fieldsets(),
@@ -117,6 +118,9 @@ class AgentAdmin(SettingsAdmin):
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
                 "rollback_url": admin_url("knowledge.indexbuild", "rollback", agent=agent.pk),
+                "questions_url": admin_url("knowledge.indexbuild", "questions", agent=agent.pk)
+                if language_model() is not None
+                else "",
                 "builds_url": admin_url(
                     "knowledge.indexbuild", "changelist", agent__id__exact=agent.pk
                 ),
@@ -156,6 +160,10 @@ class AgentAdmin(SettingsAdmin):
     def roll_index_back(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
         return _index_page("rollback", queryset)
 
+    @admin.action(description=_("Faire écrire des questions…"), permissions=["index"])
+    def write_questions(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
+        return _index_page("questions", queryset)
+
 
 def _counted(path: str, **conditions: str) -> Subquery:
     """How many rows an agent has along `path`; a query of its own each, as joins would multiply one another."""
@@ -176,10 +184,12 @@ def _counts(agent: Any) -> dict[str, tuple[Any, int, str]]:
     passages = admin_url("knowledge.chunk", "changelist", **chunks)
     waiting = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
     deployments = admin_url(Deployment, "changelist", **own)
+    # Without a model they wait for nothing.
+    waiting_count = agent.waiting_count if language_model() is not None else 0
     return {
         "documents": (_("Documents"), agent.document_count, documents),
         "passages": (_("Passages"), agent.chunk_count, passages),
-        "waiting": (_("Passages en attente de questions"), agent.waiting_count, waiting),
+        "waiting": (_("Passages en attente de questions"), waiting_count, waiting),
         "deployed": (_("Déploiements"), agent.deployment_count, deployments),
     }
 
@@ -298,7 +308,11 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     list_display = ("__str__",)
     fieldsets = (
         *setting_fieldsets(),
-        (_("Limites"), {"classes": ("tab",), "fields": RuntimeSettings.SITE_ONLY}),
+        (
+            _("Questions écrites"),
+            {"classes": ("tab",), "fields": RuntimeSettings.QUESTION_BUDGET},
+        ),
+        (_("Limites"), {"classes": ("tab",), "fields": RuntimeSettings.READER_LIMITS}),
     )
 
     def has_add_permission(self, request: HttpRequest) -> bool:

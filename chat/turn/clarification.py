@@ -22,7 +22,8 @@ from agents.models import MemoryLearning
 from chat.models import AnswerSource
 from chat.protocol import Source
 from chat.turn.leaning.follow_ups import follow_up_rule
-from chat.turn.prompt import number_sources, quoted_text
+from chat.turn.prompt import number_sources
+from chat.turn.quoting import quoted_text
 from chat.turn.values import Exchange, TurnInProgress
 from faqs.choices import Choice
 from faqs.recall import normalised_question
@@ -104,7 +105,7 @@ async def ask_which(turn: TurnInProgress) -> bool:
     turn.answer.source, turn.answer.score = AnswerSource.CLARIFICATION, options[0].score
     quoted, further = _shown(turn, options)
     await turn.show(_numbered([*quoted, *further], options))
-    await turn.say(f"{_asking(options)}\n\n{quoted_text(quoted)}")
+    await turn.say(f"{_asking(options)}\n\n{quoted_text(quoted, turn.asked.text)}")
     return True
 
 

@@ -1,7 +1,8 @@
 """The guard rail, and what is said where no model writes: the refusal, or the best passages quoted."""
 
 from chat.models import AnswerSource
-from chat.turn.prompt import number_sources, quoted_text
+from chat.turn.prompt import number_sources
+from chat.turn.quoting import quoted_text, without_twins
 from chat.turn.values import TurnInProgress
 from faqs.unanswered import Unanswered, unanswered_reason
 from knowledge.search import Passage, SearchResult
@@ -57,9 +58,9 @@ def _note_unanswered(turn: TurnInProgress) -> None:
 async def quote_passages(turn: TurnInProgress) -> None:
     """Without a model: the best passages inside the guard rail, quoted with their source."""
     inside = turn.found.in_domain(turn.thresholds)
-    passages = inside.passages(turn.config.extractive_passages)
+    passages = without_twins(inside.passages(len(inside.hits)), turn.config.extractive_passages)
     answer = turn.answer
     answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
     turn.trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
     await turn.show(number_sources(passages))
-    await turn.say(quoted_text(passages))
+    await turn.say(quoted_text(passages, turn.asked.text))

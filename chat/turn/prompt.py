@@ -1,10 +1,9 @@
 """What a model is told: rules, previous exchanges, numbered passages, the question. Pure.
 
 A passage is headed `[Source n] [category] - document > context`, and a `qa_pair` also shows its question (seed 001,
-section 5.3). Also the text of an answer without a model, which quotes the same passages.
+section 5.3).
 """
 
-import re
 import uuid
 from collections.abc import Sequence
 
@@ -113,34 +112,3 @@ def direct_text(passage: Passage) -> str:
     if not passage.title:
         return text
     return f"{text}\n\n*{_('Source :')} {passage.title}* [1]"
-
-
-def quoted_text(passages: Sequence[Passage]) -> str:
-    """The answer where no model is configured: the best passages, quoted with their source."""
-    asked = [passage.question for passage in passages]
-    quotes = [
-        _quote(passage, number, is_alone=asked.count(passage.question) == 1)
-        for number, passage in enumerate(passages, start=1)
-    ]
-    intro = _("Voici ce que disent les documents les plus proches de votre question :")
-    return "\n\n".join([intro, *quotes])
-
-
-def _quote(passage: Passage, number: int, *, is_alone: bool) -> str:
-    """A passage under its question; two under the same one are told apart by where they stand."""
-    text = escape_citations(_shortened(passage.content, settings.MAX_QUOTE_CHARACTERS))
-    quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-    place = " › ".join(part for part in (passage.title, passage.parent_context) if part)
-    heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
-    return f"**{heading}** [{number}]\n\n{quoted}"
-
-
-def _shortened(text: str, limit: int) -> str:
-    """Cut at the last sentence or word that ends before the limit."""
-    if len(text) <= limit:
-        return text
-    head = text[:limit]
-    sentence = max((m.end() for m in re.finditer(r"[.!?…](?=\s)|\n", head)), default=0)
-    if sentence > limit // 2:
-        return f"{head[:sentence].rstrip()} […]"
-    return f"{head.rsplit(' ', 1)[0]} […]"

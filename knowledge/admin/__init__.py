@@ -9,6 +9,7 @@ from knowledge.admin import (  # noqa: F401
     chunks,
     documents,
     overlaps,
+    questions,
     synonyms,
     thresholds,
     web,

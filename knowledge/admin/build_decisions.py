@@ -23,6 +23,8 @@ from knowledge.indexing.jobs.decisions import (
     cancel_build,
     discard_build,
     drop_leftover,
+    pause_build,
+    resume_build,
     retry_build,
 )
 from knowledge.indexing.jobs.queue import enqueue_rebuild
@@ -128,6 +130,16 @@ DECISIONS = {
         cancel_build,
         gettext_lazy("L’indexation est annulée ; ce qui est fait est gardé."),
         gettext_lazy("Cette indexation est déjà finie."),
+    ),
+    "pause": Decision(
+        pause_build,
+        gettext_lazy("L’écriture est en pause ; les appels en cours sont gardés."),
+        gettext_lazy("Cette indexation ne peut pas être mise en pause."),
+    ),
+    "resume": Decision(
+        resume_build,
+        gettext_lazy("L’écriture reprend."),
+        gettext_lazy("Cette indexation n’est pas en pause."),
     ),
     "approve": Decision(approve_build, gettext_lazy("Le nouvel index est mis en service.")),
     "discard": Decision(

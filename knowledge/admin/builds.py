@@ -37,9 +37,11 @@ from knowledge.admin.build_decisions import (
     retry_failed_build,
     roll_indexes_back,
 )
+from knowledge.admin.questions import begin_questions, estimate_text
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.decisions import leftover_points
-from knowledge.models import GIVEN_UP, UNDER_WAY, BuildStatus, IndexBuild
+from knowledge.indexing.questions.estimate import estimate_questions
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 
 #: How often the page of an indexation that is not over asks again.
 REFRESH_SECONDS = 3
@@ -58,6 +60,7 @@ _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.PARTLY_FAILED: "bad",
     BuildStatus.FAILED: "bad",
     BuildStatus.CANCELLED: "neutral",
+    BuildStatus.PAUSED: "warning",
 }
 
 
@@ -71,6 +74,7 @@ REPORT_LABELS = {
     "prompt_tokens": _("tokens lus par le modèle"),
     "completion_tokens": _("tokens écrits par le modèle"),
     "rejected": _("questions écartées"),
+    "cost": _("dépense"),
     "waiting": _("en attente de questions"),
     "pages": _("pages lues"),
     "unchanged": _("pages inchangées"),
@@ -91,6 +95,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
         (_("Ce qui changerait"), {"fields": ("changes", "compared")}),
+        (_("Ce qui reste à écrire"), {"fields": ("estimate",)}),
         (
             _("Détails"),
             {
@@ -107,6 +112,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         return [
             path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
             path("rollback/", wrap(roll_indexes_back), name="knowledge_indexbuild_rollback"),
+            path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
             path(
                 "<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"
             ),
@@ -123,9 +129,14 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         ]
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """What would change is shown where there was a look at it."""
-        has_preview = isinstance(obj, IndexBuild) and obj.preview
-        return self.fieldsets if has_preview else (self.fieldsets[0], self.fieldsets[2])
+        """What would change is shown where there was a look at it, what is left to write while a model may be asked."""
+        first, changes, left, details = self.fieldsets
+        shown: list[Any] = [first]
+        if isinstance(obj, IndexBuild) and obj.preview:
+            shown.append(changes)
+        if isinstance(obj, IndexBuild) and obj.kind == BuildKind.QUESTIONS and _is_open(obj):
+            shown.append(left)
+        return (*shown, details)
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("knowledge.change_indexbuild")
@@ -139,7 +150,14 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             context["retry_allowed"] = self.has_retry_permission(request)
             allowed = context["retry_allowed"]
             context["may_retry"] = allowed and build.status in GIVEN_UP
-            context["may_cancel"] = allowed and build.status in UNDER_WAY
+            context["may_cancel"] = allowed and _is_open(build)
+            is_written = build.kind == BuildKind.QUESTIONS
+            context["may_pause"] = allowed and is_written and build.status in UNDER_WAY
+            waits = build.status == BuildStatus.QUEUED and build.not_before is not None
+            context["may_resume"] = (
+                allowed and is_written and (waits or build.status == BuildStatus.PAUSED)
+            )
+            context["is_paused"] = build.status == BuildStatus.PAUSED
             context["may_decide"] = allowed and build.status == BuildStatus.STAGED
             context["leftover_points"] = _leftover(build)
         return super().render_change_form(request, context, *args, **kwargs)
@@ -149,6 +167,10 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         return gettext("%(added)d ajoutés, %(removed)d retirés, %(changed)d modifiés") % {
             key: build.preview.get(key, 0) for key in ("added", "removed", "changed")
         }
+
+    @admin.display(description=_("estimation"))
+    def estimate(self, build: IndexBuild) -> str:
+        return estimate_text(estimate_questions(build.agent, build.document_ids))
 
     @admin.display(description=_("ce que des questions réelles retrouvent"))
     def compared(self, build: IndexBuild) -> str:
@@ -190,7 +212,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         if build.source is not None:
             return f"{build.get_kind_display()} · {build.source}"
         count = len(build.document_ids)
-        return ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
+        documents = ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
+        is_written = build.kind == BuildKind.QUESTIONS
+        return f"{build.get_kind_display()} · {documents}" if is_written else documents
 
     @admin.display(description=_("agent"), ordering="agent__name")
     def agent_link(self, build: IndexBuild) -> str:
@@ -252,6 +276,11 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
     """A message with a link to what it announces."""
     address = admin_url(IndexBuild, "change", build.pk)
     return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
+
+
+def _is_open(build: IndexBuild) -> bool:
+    """Whether it waits, runs or is held."""
+    return build.status in (*UNDER_WAY, BuildStatus.PAUSED)
 
 
 def _leftover(build: IndexBuild) -> int | None:
@@ -316,7 +345,7 @@ def state_hint(build: IndexBuild) -> str:
     now = timezone.now()
     if build.status == BuildStatus.QUEUED and build.not_before and build.not_before > now:
         return gettext("%(reason)s Nouvel essai à %(time)s.") % {
-            "reason": f"{build.error}. " if build.error else "",
+            "reason": f"{build.error.removesuffix('.')}. " if build.error else "",
             "time": formats.time_format(timezone.localtime(build.not_before)),
         }
     if build.status == BuildStatus.QUEUED:

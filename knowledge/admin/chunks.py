@@ -31,7 +31,7 @@ from agents.models import Agent
 from knowledge.admin.chunk_form import ChunkForm
 from knowledge.admin.search_trial import try_search
 from knowledge.editing import document_text, edit_chunk, resolve_conflict
-from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_sync
+from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
 from knowledge.models import Chunk, UnitsOrigin
 
 _ORIGIN_TONES: dict[str, Tone] = {
@@ -178,7 +178,10 @@ class ChunkAdmin(StaffAdmin):
         by_agent = _documents_by_agent(waiting)
         count = waiting.update(asked_with="", rejected_units=[])
         for agent, keys in by_agent.items():
-            enqueue_documents(agent=agent, document_ids=keys)
+            if enqueue_questions(agent=agent, document_ids=keys) is None:
+                refused = gettext("Aucun modèle n’écrit de questions pour l’agent %(agent)s.")
+                self.message_user(request, refused % {"agent": agent}, messages.WARNING)
+                return
         text = ngettext(
             "Des questions vont être demandées pour %(count)d passage.",
             "Des questions vont être demandées pour %(count)d passages.",

@@ -27,6 +27,7 @@ from agents.admin_base import (
     link,
     stacked,
 )
+from agents.llm.base import language_model
 from agents.processes.telling import moment_text
 from knowledge.admin.builds import with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
@@ -251,7 +252,7 @@ class DocumentAdmin(StaffAdmin):
     def passages(self, document: Any) -> str:
         address = admin_url(Chunk, "changelist", document__id__exact=document.pk)
         counted = count_link(document.chunk_count, address)
-        if not document.waiting_count:
+        if not document.waiting_count or language_model() is None:
             return counted
         waiting = ngettext(
             "dont %(count)d en attente de questions",

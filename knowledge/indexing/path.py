@@ -5,10 +5,11 @@
 2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
    the document's rows become what it says now (`chunks`);
-   a model writes questions for chunks that have none, where the agent wants that (`units`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);
    what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
    the report counts what came out.
+4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants that, within
+   the site's budget (`questions`); each becomes a point as it comes.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
 written, stays as a failed document with the reason; the rest of its batch is done.
@@ -24,19 +25,16 @@ from django.core.files.base import ContentFile
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from agents.effective import agent_setting
-from agents.llm.base import language_model
 from agents.models import Agent
 from knowledge.acronyms.stored import learn_from
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import refuse, write_documents
-from knowledge.indexing.units import complete_units
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
-from knowledge.reading.versions import reader_version
+from knowledge.reading.versions import is_read_by_newest, reader_version
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +69,7 @@ def store_document(
         document = Document.objects.select_for_update().get(pk=key)
         is_same = document.file_hash == digest
         same_category = category is None or document.category_id == category.pk
-        is_current = document.reader_version >= reader_version(document.source_type)
-        is_indexed = document.status == DocumentStatus.INDEXED and is_current
+        is_indexed = document.status == DocumentStatus.INDEXED and is_read_by_newest(document)
         if is_same and is_indexed and same_category:
             return StoredDocument(document, changed=False)
         replaced = "" if is_same else document.file.name
@@ -95,11 +92,9 @@ def index_documents(
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
-    """Read, cut, complete and index `documents` in every method in use; a document that fails stops no other."""
+    """Read, cut and index `documents` in every method in use; a document that fails stops no other."""
     report = report or IndexReport()
     readable = _read_and_cut(documents, report, on_progress)
-    if agent_setting(agent, "generate_questions") and (model := language_model()) is not None:
-        complete_units(model, readable, report, on_progress)
     return update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
 
 

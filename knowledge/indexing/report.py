@@ -1,7 +1,10 @@
 """What an indexing run did: the object that `add_documents` and `rebuild_agent_index` print with `--json`."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Protocol
 
 from agents.models import Agent
@@ -34,6 +37,8 @@ class IndexReport:
     completion_tokens: int = 0
     rejected: int = 0
     waiting: int = 0
+    #: Of written questions, at the site's prices of the time.
+    cost: Decimal = Decimal(0)
     skipped: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     #: Of the web: pages that were asked for, those that said nothing new, those that are gone or left their sitemap.
@@ -43,6 +48,9 @@ class IndexReport:
     generation: str = ""
     #: Whether something failed for a reason that may pass, so that another run can complete it.
     may_pass: bool = False
+    #: Of work that is left for later, when it goes on, and why where staff should know.
+    goes_on_at: datetime | None = None
+    goes_on_because: str = ""
     #: Of a filled generation, by document: what its points were made of.
     fingerprints: dict[int, str] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
@@ -60,6 +68,12 @@ class IndexReport:
         self.documents, self.chunks = agent.documents.count(), chunks.count()
         self.waiting = chunks.waiting().count()
 
+    def go_on_from(self, told: Mapping[str, Any]) -> None:
+        """Count what an earlier attempt of the same work did (`as_json`)."""
+        for name in _OF_THE_MODEL:
+            setattr(self, name, told.get(name, 0))
+        self.cost = Decimal(str(told.get("cost", 0)))
+
     def absorb(self, other: "IndexReport") -> None:
         """Add what another run did."""
         for name in _COUNTS + _OF_THE_WEB:
@@ -72,8 +86,10 @@ class IndexReport:
         """What happened in the web is told only where pages were looked for."""
         has_pages = any(getattr(self, name) for name in _OF_THE_WEB)
         counts = _COUNTS + (_OF_THE_WEB if has_pages else ())
+        costs = {"cost": round(float(self.cost), 6)} if self.cost else {}
         return {
             **{name: getattr(self, name) for name in counts},
+            **costs,
             "skipped": self.skipped,
             "failed": self.failed,
             "seconds": round(time.monotonic() - self.started, 3),
@@ -84,4 +100,5 @@ _COUNTS = (
     *("documents", "chunks", "points", "embedded", "reused", "model_calls", "prompt_tokens"),
     *("completion_tokens", "rejected", "waiting"),
 )
+_OF_THE_MODEL = ("model_calls", "prompt_tokens", "completion_tokens", "rejected")
 _OF_THE_WEB = ("pages", "unchanged", "gone")

@@ -25,7 +25,7 @@ from knowledge.indexing.points import (
     plan_document,
 )
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
+from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import (
     current_generation,
@@ -94,6 +94,16 @@ def methods_without_index(agent: Agent) -> list[IndexingMethod]:
         if store.resolve_alias(collection_alias(agent.slug, method)) is None
         and has_content(agent, method)
     ]
+
+
+def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> int:
+    """How many points these chunks have, in all of these methods."""
+    units = list(chunks.served().values_list("knowledge_units", flat=True))
+    by_method = {
+        IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units),
+        IndexingMethod.LEGACY: len(units),
+    }
+    return sum(by_method[method] for method in methods)
 
 
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
@@ -300,9 +310,4 @@ def _groups(documents: Sequence[Document], sizes: dict[int, int]) -> Iterator[li
 
 def _size(document: Document, methods: Sequence[IndexingMethod]) -> int:
     """How many points a document has, in all methods."""
-    units = list(document.chunks.served().values_list("knowledge_units", flat=True))
-    by_method = {
-        IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units),
-        IndexingMethod.LEGACY: len(units),
-    }
-    return sum(by_method[method] for method in methods)
+    return count_points(document.chunks.all(), methods)

@@ -3,8 +3,10 @@
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -22,6 +24,12 @@ _PHASE_UNITS = {
     BuildPhase.QUESTIONS: "passage",
     BuildPhase.VECTORS: "point",
 }
+
+
+#: Why a file of a folder is passed over: an image, a style.
+NOT_READ = "Files of this type are not read."
+#: Names in one line; the others are counted.
+LISTED_NAMES = 10
 
 
 @contextmanager
@@ -104,16 +112,61 @@ def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> C
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """What a run did, for people: one line for what is the same of many files."""
     yield (
         "{documents} documents, {chunks} chunks, {points} points "
-        "({embedded} embedded, {reused} reused), {waiting} chunks waiting for questions, "
-        "{model_calls} model calls, {seconds} s"
+        "({embedded} embedded, {reused} reused), {seconds} s"
     ).format(**report)
     if report["model_calls"]:
-        tokens = "  {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept"
-        yield tokens.format(**report)
+        tokens = (
+            "  {model_calls} model calls, {prompt_tokens} + {completion_tokens} tokens; "
+            "{rejected} units not kept"
+        )
+        yield tokens.format(**report) + (f"; cost {report['cost']}" if "cost" in report else "")
     if report.get("pages"):
         yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)
-    for kind in ("skipped", "failed"):
-        for row in report[kind]:
-            yield f"  {kind}: {row['item']}: {row['reason']}"
+    elif report.get("unchanged"):
+        yield "  {unchanged} of them unchanged, not read again".format(**report)
+    yield from _gone_lines(report)
+    if "questions_waiting" in report:
+        yield from estimate_lines(report["questions_waiting"])
+    yield from _skipped_lines(report["skipped"])
+    for row in report["failed"]:
+        yield f"  failed: {row['item']}: {row['reason']}"
+
+
+def estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
+    """What the questions that wait will take."""
+    cost = f", cost {estimate['cost']}" if estimate["cost"] else ""
+    days = f" over {estimate['days']} days of the budget" if estimate["days"] > 1 else ""
+    yield (
+        "  {passages} chunks answer by their text and wait for questions of the model: about {passages} calls, "
+        "{prompt_tokens} + {completion_tokens} tokens"
+    ).format(**estimate) + f"{cost}{days}"
+    yield "  a worker writes them in the background; write_questions writes, shows, pauses or stops them"
+
+
+def _gone_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    gone = report.get("gone_files", [])
+    if report.get("pruned"):
+        yield f"  {report['pruned']} documents removed whose files are gone: {_names(gone)}"
+    elif gone:
+        yield f"  {len(gone)} documents answer whose files are gone (--prune removes them): {_names(gone)}"
+
+
+def _skipped_lines(rows: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    items: dict[str, list[str]] = {}
+    for row in rows:
+        items.setdefault(row["reason"], []).append(row["item"])
+    for reason, names in items.items():
+        if reason == NOT_READ:
+            kinds = Counter(PurePath(name).suffix or PurePath(name).name for name in names)
+            told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(LISTED_NAMES))
+            yield f"  skipped: {len(names)} files that are no documents ({told})"
+        else:
+            yield f"  skipped: {_names(names)}: {reason}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
+    return ", ".join(names[:LISTED_NAMES]) + more

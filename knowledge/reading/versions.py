@@ -5,7 +5,7 @@ Documents of an older number are read again when their file is added again, or b
 
 from django.db.models import Q
 
-from knowledge.models import SourceType
+from knowledge.models import Document, SourceType
 
 #: 1 for PDF: read by PDFium, with tables, pages and boxes. A format that is not named has 0.
 READER_VERSIONS = {SourceType.PDF: 1}
@@ -13,6 +13,10 @@ READER_VERSIONS = {SourceType.PDF: 1}
 
 def reader_version(source_type: str) -> int:
     return READER_VERSIONS.get(SourceType(source_type), 0) if source_type else 0
+
+
+def is_read_by_newest(document: Document) -> bool:
+    return document.reader_version >= reader_version(document.source_type)
 
 
 def read_by_older() -> Q:

@@ -8,7 +8,13 @@ from django.utils.translation import gettext as _
 
 from agents.models import IndexingMethod
 from knowledge.exceptions import KnowledgeError
-from knowledge.indexing.jobs.queue import enqueue_sync, in_progress, nudge
+from knowledge.indexing.jobs.queue import (
+    enqueue_questions,
+    enqueue_sync,
+    in_progress,
+    nudge,
+    one_writing,
+)
 from knowledge.indexing.rebuild import discard_generation
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
@@ -67,8 +73,27 @@ def drop_leftover(build: IndexBuild) -> bool:
 
 
 def cancel_build(build: IndexBuild) -> bool:
-    """Stop a build that is queued or running; what it has done is kept, and `retry_build` resumes it."""
-    return _take(build, UNDER_WAY, BuildStatus.CANCELLED, {"finished_at": timezone.now()})
+    """Stop a build that is queued, running or held; what it has done is kept, and `retry_build` resumes it."""
+    before = (*UNDER_WAY, BuildStatus.PAUSED)
+    return _take(build, before, BuildStatus.CANCELLED, {"finished_at": timezone.now()})
+
+
+def pause_build(build: IndexBuild) -> bool:
+    """Hold a writing of questions: no call is made until `resume_build`, whatever documents come meanwhile."""
+    if build.kind != BuildKind.QUESTIONS:
+        return False
+    return _take(build, UNDER_WAY, BuildStatus.PAUSED, {})
+
+
+def resume_build(build: IndexBuild) -> bool:
+    """Let a held writing of questions go on, or one that waits for tomorrow's budget try at once."""
+    if build.kind != BuildKind.QUESTIONS:
+        return False
+    before = (BuildStatus.PAUSED, BuildStatus.QUEUED)
+    taken = _take(build, before, BuildStatus.QUEUED, {"attempts": 0, "error": ""})
+    if taken:
+        transaction.on_commit(lambda: nudge(build.pk))
+    return taken
 
 
 def retry_build(build: IndexBuild) -> None:
@@ -76,6 +101,9 @@ def retry_build(build: IndexBuild) -> None:
     changes: dict[str, object] = {"attempts": 0, "error": "", "finished_at": None}
     if build.kind == BuildKind.REBUILD and _is_overtaken(build):
         changes["generation"] = new_generation(build.agent, IndexingMethod(build.method))
+    if build.kind == BuildKind.QUESTIONS:
+        _write_again(build, changes)
+        return
     try:
         with transaction.atomic():
             taken = _take(build, GIVEN_UP, BuildStatus.QUEUED, changes)
@@ -87,6 +115,16 @@ def retry_build(build: IndexBuild) -> None:
         enqueue_sync(agent=build.agent, document_ids=build.document_ids)
         return
     if taken:
+        transaction.on_commit(lambda: nudge(build.pk))
+
+
+def _write_again(build: IndexBuild, changes: dict[str, object]) -> None:
+    """Where another is not over, it takes these documents along."""
+    with one_writing(build.agent) as other:
+        taken = other is None and _take(build, GIVEN_UP, BuildStatus.QUEUED, changes)
+    if other is not None:
+        enqueue_questions(agent=build.agent, document_ids=build.document_ids)
+    elif taken:
         transaction.on_commit(lambda: nudge(build.pk))
 
 

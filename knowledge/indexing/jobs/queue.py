@@ -1,7 +1,8 @@
 """What is asked for, as a row: a build is made, joined to one that waits, and a worker is told."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from celery import current_app
@@ -12,8 +13,14 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents.database import short_write
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
+from knowledge.indexing.questions.waiting import (
+    document_ids_of,
+    questions_model,
+    waiting_passages,
+)
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
 from knowledge.vectors.generations import new_generation
@@ -62,6 +69,55 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
         transaction.on_commit(partial(nudge, build.pk))
         return build
     raise KnowledgeError(f"An update of {agent.slug} could not be queued.")
+
+
+def create_questions(
+    *, agent: Agent, document_ids: Sequence[int] | None = None
+) -> IndexBuild | None:
+    """The row of a writing of questions for these documents (all of the agent's, if none are named); one that is not over
+    takes them along. `None` where no model is asked, or none of their passages waits.
+    """
+    model = questions_model(agent)
+    passages = waiting_passages(agent, model, document_ids) if model else []
+    if not passages:
+        return None
+    wanted = set(document_ids_of(passages))
+    with one_writing(agent) as build:
+        if build is None:
+            return IndexBuild.objects.create(
+                agent=agent,
+                kind=BuildKind.QUESTIONS,
+                document_ids=sorted(wanted),
+                total=len(passages),
+            )
+        IndexBuild.objects.filter(pk=build.pk).update(
+            document_ids=sorted(wanted | set(build.document_ids))
+        )
+        return build
+
+
+@contextmanager
+def one_writing(agent: Agent) -> Iterator[IndexBuild | None]:
+    """The writing of questions of an agent that is not over, and nobody makes another meanwhile.
+
+    Its agent's row is the lock: a constraint of the table would be in the way of a release that does not know this kind.
+    """
+    with short_write():
+        list(Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk))
+        going = IndexBuild.objects.filter(agent=agent, kind=BuildKind.QUESTIONS)
+        open_ones = going.filter(status__in=(*UNDER_WAY, BuildStatus.PAUSED))
+        # The row, too: its end looks at the documents it has written for.
+        yield open_ones.select_for_update().first()
+
+
+def enqueue_questions(
+    *, agent: Agent, document_ids: Sequence[int] | None = None
+) -> IndexBuild | None:
+    """Have a worker write questions; one that staff hold, or that waits for tomorrow's budget, is left as it is."""
+    build = create_questions(agent=agent, document_ids=document_ids)
+    if build is not None:
+        transaction.on_commit(partial(nudge, build.pk))
+    return build
 
 
 def create_refresh(source: WebSource) -> IndexBuild:
@@ -154,6 +210,13 @@ def waiting_seconds() -> float:
     waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED)
     since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
     return max(0.0, (now - since).total_seconds()) if since else 0.0
+
+
+def others_wait(build: IndexBuild) -> bool:
+    """Whether a job of another kind could begin: documents are found before more questions are written."""
+    due = Q(not_before=None) | Q(not_before__lte=timezone.now())
+    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED)
+    return waiting.exclude(kind=BuildKind.QUESTIONS).exclude(pk=build.pk).exists()
 
 
 def nudge(build_id: int) -> None:

@@ -4,10 +4,15 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.models import Agent
-from knowledge.indexing.jobs.queue import enqueue_missing_indexes, enqueue_refresh, enqueue_sync
+from knowledge.indexing.jobs.queue import (
+    enqueue_missing_indexes,
+    enqueue_questions,
+    enqueue_refresh,
+    enqueue_sync,
+)
 from knowledge.indexing.refresh import next_reading
 from knowledge.indexing.sync import stale_documents
-from knowledge.models import IndexBuild, WebSource
+from knowledge.models import BuildKind, BuildStatus, IndexBuild, WebSource
 
 #: By name as well: how the worker's timer asks for a look at every agent.
 RECONCILE_TASK = "knowledge.tasks.reconcile_indexes"
@@ -57,4 +62,14 @@ def reconcile_agent(agent_id: int) -> list[IndexBuild]:
     builds = enqueue_missing_indexes(agent)
     if not builds and (stale := stale_documents(agent)):
         builds.append(enqueue_sync(agent=agent, document_ids=stale))
+    builds += _questions_never_asked(agent)
     return builds
+
+
+def _questions_never_asked(agent: Agent) -> list[IndexBuild]:
+    """A writing of questions that ended without a call: a worker of an earlier release took it for something else."""
+    last = IndexBuild.objects.filter(agent=agent, kind=BuildKind.QUESTIONS).order_by("pk").last()
+    if last is None or last.status != BuildStatus.DONE or last.report.get("model_calls"):
+        return []
+    build = enqueue_questions(agent=agent, document_ids=last.document_ids)
+    return [build] if build else []

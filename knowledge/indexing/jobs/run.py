@@ -3,8 +3,10 @@
 import logging
 import os
 import socket
+import time
 import uuid
 from datetime import timedelta
+from functools import partial
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
@@ -20,10 +22,14 @@ from knowledge.indexing.jobs.queue import (
     create_rebuild,
     create_refresh,
     enqueue_missing_indexes,
+    enqueue_questions,
     enqueue_sync,
+    nudge,
+    others_wait,
 )
 from knowledge.indexing.path import index_documents, update_documents
 from knowledge.indexing.preview import Preview, compare_questions, recent_questions
+from knowledge.indexing.questions.writing import write_questions
 from knowledge.indexing.rebuild import (
     complete_generation,
     diff_agent_index,
@@ -57,7 +63,7 @@ def run_build(
     try:
         with heartbeat(build_id, owner) as lease_lost:
             watched = progress_on_row(build_id, owner, lease_lost, on_progress)
-            report = _carry_out(build, watched)
+            report = _carry_out(build, watched, in_background=may_retry)
     except ApplicationError as error:
         reason = f"{error.public_message} ({error})"
         if may_retry and error.retryable and _retry_later(build, owner, reason):
@@ -82,8 +88,16 @@ def run_build(
         reason = "; ".join(row["reason"] for row in report.failed[:1])
         if _retry_later(build, owner, reason, report):
             return report
+    if report.goes_on_at is not None:
+        _go_on_later(build, owner, report)
+        return report
+    if build.kind != BuildKind.QUESTIONS and build.document_ids:
+        # Before the end is noted: a worker that dies in between does it again.
+        enqueue_questions(agent=build.agent, document_ids=build.document_ids)
     status = _outcome(build, report)
-    _finish(build, owner, status, report=report, error=_first_failure(report))
+    if not _finish(build, owner, status, report=report, error=_first_failure(report)):
+        report.goes_on_at = timezone.now()
+        _go_on_later(build, owner, report)
     if report.embedded and status is not BuildStatus.STAGED:
         _look_for_overlaps(build)
     return report
@@ -112,10 +126,14 @@ def _look_for_overlaps(build: IndexBuild) -> None:
         logger.exception("Build %s: close questions could not be looked for.", build.pk)
 
 
-def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+def _carry_out(build: IndexBuild, on_progress: OnProgress, *, in_background: bool) -> IndexReport:
     if build.kind == BuildKind.REBUILD:
         return _rebuild(build, on_progress)
     report = IndexReport()
+    if build.kind == BuildKind.QUESTIONS:
+        gives_way = partial(_seconds_for_others, build, time.monotonic()) if in_background else None
+        write_questions(build, report, on_progress, gives_way or (lambda: None))
+        return report
     if build.kind == BuildKind.REFRESH:
         _refresh(build, report, on_progress)
     rows = Document.objects.filter(agent=build.agent, pk__in=build.document_ids)
@@ -132,6 +150,27 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     if not report.may_pass:
         enqueue_missing_indexes(build.agent)
     return report
+
+
+def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
+    """When a writing of questions should come back; `None` while it need not go. An indexation goes first at once."""
+    if others_wait(build):
+        return settings.JOB_REAP_SECONDS
+    return 0.0 if time.monotonic() - since > settings.QUESTIONS_TURN_SECONDS else None
+
+
+def _go_on_later(build: IndexBuild, owner: str, report: IndexReport) -> None:
+    """Queue what is left for the time that the report says; attempts count failures, and this is none."""
+    taken = IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
+        status=BuildStatus.QUEUED,
+        error=report.goes_on_because,
+        report=report.as_json(),
+        not_before=report.goes_on_at,
+        attempts=0,
+        lease_owner="",
+    )
+    if taken and report.goes_on_at is not None and report.goes_on_at <= timezone.now():
+        nudge(build.pk)
 
 
 def _refresh(build: IndexBuild, report: IndexReport, on_progress: OnProgress) -> None:
@@ -199,13 +238,15 @@ def _finish(
     *,
     report: IndexReport | None = None,
     error: str = "",
-) -> None:
-    IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
-        status=status,
-        report=report.as_json() if report else {},
-        error=error,
-        finished_at=timezone.now(),
-    )
+) -> bool:
+    """Note the end; `False` where the build is another worker's by now, or documents joined a writing of questions."""
+    mine = IndexBuild.objects.filter(pk=build.pk, lease_owner=owner)
+    if build.kind == BuildKind.QUESTIONS and status is BuildStatus.DONE:
+        mine = mine.filter(document_ids=build.document_ids)
+    changes: dict[str, object] = {"report": report.as_json()} if report else {}
+    if build.kind != BuildKind.QUESTIONS:
+        changes.setdefault("report", {})
+    return bool(mine.update(status=status, error=error, finished_at=timezone.now(), **changes))
 
 
 def build_missing_indexes(

@@ -1,19 +1,26 @@
 """`add_documents AGENT PATH…`: load files, folders, pages and sitemaps and index them, inline, with a progress bar."""
 
+import sys
 from argparse import ArgumentParser
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from agents.models import Agent
-from knowledge.exceptions import PageRefusedError, UnreadableDocumentError
+from knowledge.exceptions import PageRefusedError
+from knowledge.indexing.folders import FolderFile, gone_documents, remove_documents, store_files
+from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
-from knowledge.indexing.path import index_documents, receive_file
+from knowledge.indexing.path import index_documents
+from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
+    LISTED_NAMES,
+    NOT_READ,
     JsonCommand,
     agent_named,
     errors_to_terminal,
@@ -37,32 +44,83 @@ class Command(JsonCommand):
             "paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap"
         )
         parser.add_argument("--category", default="", help="of all these documents")
+        parser.add_argument(
+            "--prune",
+            action="store_true",
+            help="remove documents whose file is no longer in the folder that they were loaded from",
+        )
+        parser.add_argument("--yes", action="store_true", help="with --prune: do not ask")
+        parser.add_argument("--again", action="store_true", help="read unchanged files, too")
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         report = IndexReport()
         addresses = [path for path in options["paths"] if page_address(path)]
-        files = list_files(
-            [Path(path) for path in options["paths"] if not page_address(path)], report
-        )
+        paths = [Path(path) for path in options["paths"] if not page_address(path)]
+        files = list_files(paths, report)
+        with errors_to_terminal():
+            gone = _gone(agent, paths, files)
+            pruned = self._prune(gone, options)
         category = None
         with errors_to_terminal(), progress_bar("point") as on_progress:
             if options["category"]:
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
-            documents = store_files(agent, files, category, report)
-            index_documents(
-                agent=agent, documents=documents, report=report, on_progress=on_progress
-            )
+            documents = store_files(agent, files, category, report, again=options["again"])
+            if documents:
+                index_documents(
+                    agent=agent, documents=documents, report=report, on_progress=on_progress
+                )
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
             if report.embedded:
                 find_overlaps(agent, document_ids={document.pk for document in documents})
+            waiting = queue_questions(agent, files)
         told = report.as_json()
+        if gone:
+            told |= {"gone_files": [each.name for each in gone], "pruned": pruned}
+        told |= waiting
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
+
+    def _prune(self, gone: Sequence[Document], options: dict[str, Any]) -> int:
+        """Remove what is gone, where that was asked for and agreed to; returns how many were."""
+        if not gone or not options["prune"]:
+            return 0
+        if not options["yes"] and not self._agrees(gone):
+            return 0
+        return remove_documents(gone)
+
+    def _agrees(self, gone: Sequence[Document]) -> bool:
+        if not sys.stdin.isatty():
+            raise CommandError(f"Add --yes to remove {len(gone)} documents without being asked.")
+        self.stdout.write("\n".join(f"  gone: {each.name}" for each in gone[:LISTED_NAMES]))
+        return input(f"Remove {len(gone)} documents? [y/N] ").strip().lower() in (
+            "y",
+            "yes",
+            "o",
+            "oui",
+        )
+
+
+def _gone(agent: Agent, paths: list[Path], files: dict[str, FolderFile]) -> list[Document]:
+    """Of folders in which something was found: an empty one may be a disk that is not mounted."""
+    found = {Path(file.folder) for file in files.values() if file.folder}
+    given = {path.resolve() for path in paths if path.is_dir()}
+    return gone_documents(agent, found & given, files)
+
+
+def queue_questions(agent: Agent, names: Collection[str]) -> dict[str, Any]:
+    """Have a worker write what questions these documents wait for; what that will take, for the report."""
+    loaded = agent.documents.filter(name__in=names) if len(names) < 500 else agent.documents.all()
+    keys = list(loaded.values_list("pk", flat=True))
+    estimate = estimate_questions(agent, keys)
+    if estimate is None or not estimate.passages:
+        return {}
+    enqueue_questions(agent=agent, document_ids=keys)
+    return {"questions_waiting": estimate.as_json()}
 
 
 def keep_addresses(
@@ -77,30 +135,31 @@ def keep_addresses(
     return sources
 
 
-def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:
+def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
     """Files by document name: the path inside a given folder, or the name of a given file.
 
     Different files of one name get their paths as given, all of them, so that the order they are given in does not matter.
     """
-    found: defaultdict[str, dict[Path, Path]] = defaultdict(dict)
+    found: defaultdict[str, dict[Path, FolderFile]] = defaultdict(dict)
     for path in paths:
         if path.is_dir():
+            folder = str(path.resolve())
             for inner in sorted(path.rglob("*")):
                 name = str(inner.relative_to(path))
                 if _is_read(inner, name, report):
-                    found[name].setdefault(inner.resolve(), inner)
+                    found[name].setdefault(inner.resolve(), FolderFile(inner, folder))
         elif path.is_file():
-            found[path.name].setdefault(path.resolve(), path)
+            found[path.name].setdefault(path.resolve(), FolderFile(path))
         else:
             report.fail(str(path), "There is no such file or folder.")
-    files: dict[str, Path] = {}
+    files: dict[str, FolderFile] = {}
     for name, same in found.items():
-        for path in same.values():
-            full = name if len(same) == 1 else str(path)
+        for file in same.values():
+            full = name if len(same) == 1 else str(file.path)
             if len(full) > LONGEST_NAME:
                 report.fail(full, f"Its path is longer than {LONGEST_NAME} characters.")
             else:
-                files[full] = path
+                files[full] = file
     return files
 
 
@@ -109,28 +168,5 @@ def _is_read(path: Path, name: str, report: IndexReport) -> bool:
         return False
     if path.suffix.lower() in SUPPORTED_SUFFIXES:
         return True
-    report.skip(name, f"Files of type {path.suffix or 'none'} are not read.")
+    report.skip(name, NOT_READ)
     return False
-
-
-def store_files(
-    agent: Agent, files: dict[str, Path], category: Category | None, report: IndexReport
-) -> list[Document]:
-    """Store every file; one that is too big, cannot be read or finds the disk full is reported, and the rest is done."""
-    documents = []
-    for name, path in files.items():
-        try:
-            stored = receive_file(
-                agent=agent,
-                name=name,
-                size=path.stat().st_size,
-                read=path.read_bytes,
-                category=category,
-            )
-        except UnreadableDocumentError as error:
-            report.fail(name, str(error.public_message))
-        except OSError as error:
-            report.fail(name, error.strerror or str(error))
-        else:
-            documents.append(stored.document)
-    return documents

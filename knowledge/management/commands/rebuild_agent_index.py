@@ -12,6 +12,7 @@ from knowledge.indexing.jobs.decisions import approve_build, discard_build
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_rebuild
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
+from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
@@ -74,7 +75,7 @@ class Command(JsonCommand):
                     for each in methods:
                         prepare_rollback(agent=agent, method=each)
                 reports = [chosen(agent, each) for each in methods]
-        total = _sum(reports)
+        total = _sum(reports) | waiting_questions(agent)
         if options["dry_run"]:
             lines = _preview_lines(total)
         elif chosen in (_rebuild, _stage, _approve):
@@ -82,6 +83,12 @@ class Command(JsonCommand):
         else:
             lines = iter([f"generation: {total['generation']}"])
         self.tell(options, total, lines)
+
+
+def waiting_questions(agent: Agent) -> Report:
+    """What the questions that wait would take: a rebuild asks no model."""
+    estimate = estimate_questions(agent)
+    return {"questions_waiting": estimate.as_json()} if estimate and estimate.passages else {}
 
 
 def _preview_lines(total: Report) -> Iterator[str]:

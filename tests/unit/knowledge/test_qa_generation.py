@@ -5,9 +5,8 @@ import json
 import pytest
 from pytest_django.fixtures import Settings
 
-from agents.exceptions import LLMUnavailableError
 from agents.llm.scripted import ScriptedLLM
-from knowledge.qa_generation import GeneratedUnits, generate_units
+from knowledge.qa_generation import GeneratedUnits, UnitsRequest
 
 CONTENT = "La demande de passeport coûte 86 euros. Elle se dépose à la mairie, sur rendez-vous."
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "La demande coûte 86 euros."}
@@ -19,7 +18,10 @@ def reply(*units: object, **more: object) -> str:
 
 def generate(*replies: str) -> tuple[GeneratedUnits, ScriptedLLM]:
     model = ScriptedLLM(replies)
-    generated = generate_units(model, title="Passeport", parent_context="Prix", content=CONTENT)
+    request = UnitsRequest(title="Passeport", parent_context="Prix", content=CONTENT)
+    generated = None
+    while generated is None:
+        generated = request.take(model.complete(request.messages, request.options))
     model.assert_exhausted()
     return generated, model
 
@@ -78,14 +80,7 @@ def test_number_of_units_is_bounded(settings: Settings) -> None:
     assert (len(generated.units), len(generated.rejected)) == (2, 2)
 
 
-def test_failure_of_the_model_is_raised() -> None:
-    model = ScriptedLLM([LLMUnavailableError("down")])
-    with pytest.raises(LLMUnavailableError):
-        generate_units(model, title="T", parent_context="", content=CONTENT)
-
-
 @pytest.mark.parametrize(("language", "named"), [("en", True), ("fr", False), ("", False)])
 def test_language_other_than_that_of_the_prompt_is_named(language: str, named: bool) -> None:
-    model = ScriptedLLM([reply(GOOD)])
-    generate_units(model, title="T", parent_context="", content=CONTENT, language=language)
-    assert ("ISO 639" in model.calls[0].messages[-1].content) is named
+    request = UnitsRequest(title="T", parent_context="", content=CONTENT, language=language)
+    assert ("ISO 639" in request.messages[-1].content) is named

@@ -9,11 +9,13 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
+from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent, Deployment, IndexingMethod
 from knowledge import search as search_module
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
+from knowledge.indexing.questions import waiting
 from knowledge.models import (
     BuildKind,
     BuildStatus,
@@ -135,9 +137,17 @@ class PassageTest(TestCase):
     def test_the_model_is_asked_again_about_waiting_passages_only(self) -> None:
         Chunk.objects.update(asked_with="model")
         keys = list(self.document.chunks.values_list("pk", flat=True))
-        self.client.post(LIST, {"action": "ask_again", "_selected_action": keys}, follow=True)
+        asked = {"action": "ask_again", "_selected_action": keys}
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            self.client.post(LIST, asked, follow=True)
         assert Chunk.objects.filter(asked_with="").get() == self.chunk
-        assert IndexBuild.objects.get().kind == BuildKind.DOCUMENTS
+        assert IndexBuild.objects.get().kind == BuildKind.QUESTIONS
+
+    def test_without_a_model_nothing_is_promised(self) -> None:
+        asked = {"action": "ask_again", "_selected_action": [self.chunk.pk]}
+        page = self.client.post(LIST, asked, follow=True)
+        assert "Aucun modèle" in shown_messages(page)
+        assert not IndexBuild.objects.exists()
 
     def test_rejected_questions_are_shown_with_their_reason(self) -> None:
         Chunk.objects.filter(pk=self.chunk.pk).update(

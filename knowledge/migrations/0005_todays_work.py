@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agents', '0006_courtesies'),
-        ('knowledge', '0003_synonyms'),
+        ('knowledge', '0004_pages_of_passages'),
     ]
 
     operations = [

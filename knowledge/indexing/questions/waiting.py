@@ -1,0 +1,75 @@
+"""Which passages wait for questions of the model, and in which order they are worth it.
+
+First what people's answers were taken from lately, then the beginning of each document before its end. Other apps say how often a
+passage was used (`register_usage_source`, in their `AppConfig.ready()`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from agents.effective import agent_setting
+from agents.llm.base import LanguageModel, language_model
+from agents.models import Agent
+from knowledge.models import Chunk, DocumentStatus
+from knowledge.qa_generation import PROMPT_VERSION
+
+#: How often each passage, by the key of its chunk, was shown as a source lately.
+UsageSource = Callable[[], Counter[int]]
+
+_sources: list[UsageSource] = []
+
+
+def register_usage_source(source: UsageSource) -> None:
+    """Have `source` asked which passages people were answered from; registering twice is registering once."""
+    if source not in _sources:
+        _sources.append(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A passage that the model was not asked about as it is now."""
+
+    chunk_id: int
+    document_id: int
+    characters: int
+
+
+def questions_model(agent: Agent) -> LanguageModel | None:
+    """The model that writes this agent's questions; `None` where there is none, or staff want none."""
+    return language_model() if agent_setting(agent, "generate_questions") else None
+
+
+def waiting_passages(
+    agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None
+) -> list[Waiting]:
+    """Those of indexed documents (all of the agent's, if none are named), the most useful first."""
+    rows = Chunk.objects.served().waiting().filter(document__agent=agent)
+    rows = rows.filter(document__status=DocumentStatus.INDEXED)
+    wanted = None if document_ids is None else set(document_ids)
+    used = _usage()
+    found = []
+    for pk, document_id, index, asked, content_hash, rejected, content in rows.values_list(
+        *("pk", "document_id", "index", "asked_with", "content_hash", "rejected_units", "content")
+    ):
+        if wanted is not None and document_id not in wanted:
+            continue
+        if asked != signature(model, content_hash):
+            # What could not be read last time waits for those that were never asked about.
+            failed_before = bool(rejected) and not asked
+            rank = (failed_before, -used[pk], index, document_id)
+            found.append((rank, Waiting(pk, document_id, len(content))))
+    return [passage for _rank, passage in sorted(found, key=lambda each: each[0])]
+
+
+def signature(model: LanguageModel, content_hash: str) -> str:
+    """What a passage was asked with: another model, prompt or text asks again."""
+    return f"{model.default_model[:200]}:{PROMPT_VERSION}:{content_hash}"
+
+
+def _usage() -> Counter[int]:
+    return sum((source() for source in _sources), Counter[int]())
+
+
+def document_ids_of(passages: Sequence[Waiting]) -> list[int]:
+    return sorted({passage.document_id for passage in passages})

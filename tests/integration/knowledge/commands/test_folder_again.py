@@ -1,0 +1,184 @@
+"""`add_documents FOLDER` a second time: what is unchanged is not read, what is gone is told and removed where asked for."""
+
+import io
+import json
+import os
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import TestCase
+
+from agents.llm.scripted import ScriptedLLM
+from knowledge.indexing.questions import waiting
+from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
+from knowledge.reading.versions import READER_VERSIONS
+from tests.factories import add_document, make_agent
+
+TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6
+#: Long enough ago that a file counts as settled.
+AGO = time.time() - 60
+
+
+class FolderAgainTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.folder = Path(self.enterContext(TemporaryDirectory()))
+        for name in "abc":
+            self.write(f"{name}.md", TEXT.format(name))
+
+    def write(self, name: str, text: str, when: float = AGO) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        os.utime(path, (when, when))
+        return path
+
+    def add(self, *options: str) -> dict[str, Any]:
+        out = io.StringIO()
+        call_command(
+            "add_documents", self.agent.slug, str(self.folder), *options, "--json", stdout=out
+        )
+        told: dict[str, Any] = json.loads(out.getvalue())
+        return told
+
+    def told(self, *options: str) -> str:
+        out = io.StringIO()
+        call_command("add_documents", self.agent.slug, str(self.folder), *options, stdout=out)
+        return out.getvalue()
+
+    def names(self) -> set[str]:
+        return set(self.agent.documents.values_list("name", flat=True))
+
+    def test_unchanged_files_are_not_even_opened_and_count_as_they_are(self) -> None:
+        first = self.add()
+        with mock.patch.object(Path, "read_bytes", side_effect=AssertionError("opened")):
+            second = self.add()
+        assert (second["embedded"], second["unchanged"]) == (0, 3)
+        same = ("documents", "chunks", "points", "waiting")
+        assert [second[key] for key in same] == [first[key] for key in same]
+        assert second["reused"] == first["points"]
+
+    def test_changed_file_is_read_again_whatever_its_size(self) -> None:
+        self.add()
+        self.write("a.md", TEXT.format("a").replace("12", "15"), when=AGO + 1)
+        told = self.add()
+        assert (told["unchanged"], told["embedded"]) == (2, 1)
+
+    def test_file_that_changed_a_moment_ago_is_compared_by_its_text(self) -> None:
+        path = self.write("a.md", TEXT.format("a"), when=time.time())
+        self.add()
+        found = path.stat()
+        path.write_text(TEXT.format("a").replace("12", "15"))
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert self.add()["embedded"] == 1
+
+    def test_unchanged_files_are_read_once_more_by_new_readers_and_keep_their_vectors(self) -> None:
+        self.add()
+        with mock.patch.dict(READER_VERSIONS, {SourceType.MARKDOWN: 2}):
+            told = self.add()
+            assert (told["documents"], told["embedded"], told.get("unchanged", 0)) == (3, 0, 0)
+            assert self.add()["unchanged"] == 3
+            assert "unchanged" not in self.add("--again")
+
+    def test_file_that_is_gone_is_told_and_stays_until_pruned(self) -> None:
+        self.add()
+        (self.folder / "b.md").unlink()
+        assert "1 documents answer whose files are gone (--prune removes them): b.md" in self.told()
+        assert "b.md" in self.names()
+        told = self.add("--prune", "--yes")
+        assert (told["gone_files"], told["pruned"]) == (["b.md"], 1)
+        assert self.names() == {"a.md", "c.md"}
+        assert "gone_files" not in self.add()
+
+    def test_pruning_asks_and_without_a_terminal_wants_yes(self) -> None:
+        self.add()
+        (self.folder / "b.md").unlink()
+        with pytest.raises(CommandError, match="--yes"):
+            self.add("--prune")
+        with (
+            mock.patch("sys.stdin.isatty", return_value=True),
+            mock.patch("builtins.input", return_value="n"),
+        ):
+            self.told("--prune")
+        assert "b.md" in self.names()
+
+    def test_documents_of_other_doors_and_folders_are_never_pruned(self) -> None:
+        add_document(self.agent, name="envoyé.md")
+        with TemporaryDirectory() as other:
+            (Path(other) / "d.md").write_text(TEXT.format("d"))
+            call_command("add_documents", self.agent.slug, other, stdout=io.StringIO())
+            self.add("--prune", "--yes")
+        assert self.names() == {"a.md", "b.md", "c.md", "d.md", "envoyé.md"}
+
+    def test_empty_folder_removes_nothing(self) -> None:
+        self.add()
+        for path in self.folder.iterdir():
+            path.unlink()
+        self.add("--prune", "--yes")
+        assert len(self.names()) == 3
+
+    def test_images_and_styles_are_one_line_for_people_and_each_named_for_programs(self) -> None:
+        for name in ("x.png", "y.png", "z.css"):
+            (self.folder / name).write_bytes(b"x")
+        told = self.told()
+        assert "skipped: 3 files that are no documents (2 .png, 1 .css)" in told
+        assert len(told.splitlines()) == 2
+        assert [row["item"] for row in self.add()["skipped"]] == ["x.png", "y.png", "z.css"]
+
+    def test_chunks_are_said_to_wait_for_questions_only_where_a_model_writes_them(self) -> None:
+        assert "wait" not in self.told()
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            told = self.told()
+            assert "3 chunks answer by their text and wait for questions" in told
+            assert "about 3 calls" in told
+            assert self.add()["questions_waiting"]["passages"] == 3
+            out = io.StringIO()
+            call_command("rebuild_agent_index", self.agent.slug, stdout=out)
+            assert "about 3 calls" in out.getvalue()
+        job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+        assert job.status == BuildStatus.QUEUED
+
+
+class WriteQuestionsTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        add_document(self.agent)
+
+    def run_command(self, *options: str) -> str:
+        out = io.StringIO()
+        call_command("write_questions", self.agent.slug, *options, stdout=out)
+        return out.getvalue()
+
+    def test_without_a_model_it_says_what_is_missing(self) -> None:
+        with pytest.raises(CommandError, match="OPENAI_API_KEY"):
+            self.run_command()
+
+    def test_estimate_writes_nothing_and_the_command_writes_here(self) -> None:
+        reply = {"question": "Et le délai ?", "answer": "Il faut trois semaines."}
+        model = ScriptedLLM([json.dumps({"units": [reply]})])
+        with mock.patch.object(waiting, "language_model", return_value=model):
+            assert "about 1 calls" in self.run_command("--estimate")
+            assert model.calls == []
+            assert "1 model calls" in self.run_command()
+        assert IndexBuild.objects.get(kind=BuildKind.QUESTIONS).status == BuildStatus.DONE
+
+    def test_it_holds_lets_go_on_and_stops_what_a_worker_does(self) -> None:
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            from knowledge.indexing.jobs.queue import enqueue_questions
+
+            job = enqueue_questions(agent=self.agent)
+            assert job is not None
+            for option, status in (
+                ("--pause", BuildStatus.PAUSED),
+                ("--resume", BuildStatus.QUEUED),
+                ("--stop", BuildStatus.CANCELLED),
+            ):
+                self.run_command(option)
+                job.refresh_from_db()
+                assert job.status == status
+            with pytest.raises(CommandError, match="no writing of questions to pause"):
+                self.run_command("--pause")

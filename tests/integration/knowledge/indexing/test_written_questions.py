@@ -1,0 +1,474 @@
+"""Questions that a model writes for passages which answer already: asked once, the asked-for first, within a budget, held and stopped."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.test import TestCase, override_settings
+from django.utils import timezone
+
+from agents.effective import effective_config
+from agents.exceptions import LLMResponseError, LLMUnavailableError
+from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
+from agents.llm.scripted import ScriptedLLM, ScriptedReply
+from agents.models import RuntimeSettings
+from knowledge.exceptions import KnowledgeError
+from knowledge.indexing.jobs.decisions import cancel_build, pause_build, resume_build, retry_build
+from knowledge.indexing.jobs.lease import BuildCancelledError, BuildPausedError
+from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_questions
+from knowledge.indexing.jobs.reconciliation import reconcile_agent
+from knowledge.indexing.jobs.run import build_missing_indexes, run_build
+from knowledge.indexing.path import store_document
+from knowledge.indexing.questions import waiting
+from knowledge.indexing.questions.estimate import estimate_questions
+from knowledge.indexing.report import IndexReport
+from knowledge.indexing.sync import stale_documents
+from knowledge.models import (
+    BuildKind,
+    BuildStatus,
+    Chunk,
+    DocumentStatus,
+    IndexBuild,
+    QuestionSpending,
+    UnitsOrigin,
+)
+from knowledge.search import Passage, search_as
+from tests.factories import make_agent, make_deployment
+
+GOOD = {"question": "Combien coûte un passeport ?", "answer": "Le passeport coûte 86 euros."}
+BAD = {"question": "Et sinon ?", "answer": "Il coûte 96 euros."}
+PASSAGE = "Le passeport coûte 86 euros. Le dossier se dépose à la mairie, sur rendez-vous."
+
+
+def reply(*units: object) -> str:
+    return json.dumps({"units": list(units), "summary": "Le prix.", "keywords": ["prix"]})
+
+
+def prose(count: int) -> bytes:
+    """A document of `count` chunks without questions."""
+    body = f"{PASSAGE} " * 4
+    return (
+        "# Passeport\n\n" + "\n\n".join(f"## Partie {n}\n\n{body}" for n in range(count))
+    ).encode()
+
+
+class WrittenQuestionsTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+
+    def add(self, *, count: int = 1, name: str = "p.md", text: bytes = b"") -> IndexBuild:
+        """Add a document as the admin does; returns its job, which is done."""
+        stored = store_document(agent=self.agent, name=name, data=text or prose(count))
+        build = enqueue_documents(agent=self.agent, document_ids=[stored.document.pk])
+        run_build(build.pk)
+        build_missing_indexes(agent=self.agent, report=IndexReport())
+        return build
+
+    @contextmanager
+    def model(self, *replies: Any) -> Iterator[ScriptedLLM]:
+        model = ScriptedLLM(replies)
+        with self.using(model):
+            yield model
+
+    @contextmanager
+    def using(self, model: Any) -> Iterator[None]:
+        with (
+            mock.patch.object(waiting, "language_model", return_value=model),
+            override_settings(UNIT_GENERATION_PARALLEL=1),
+        ):
+            yield
+
+    def job(self) -> IndexBuild:
+        return IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).latest("pk")
+
+    def write(self, *, may_retry: bool = False) -> IndexReport:
+        report = run_build(self.job().pk, may_retry=may_retry)
+        assert report is not None
+        return report
+
+    def chunk(self) -> Chunk:
+        return Chunk.objects.get(document__agent=self.agent)
+
+    def found(self, question: str) -> Passage:
+        config = effective_config(make_deployment(self.agent))
+        return search_as(config, question, limit=3).hits[0]
+
+    def written(self) -> int:
+        return Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count()
+
+    def allow(self, **limits: Any) -> None:
+        RuntimeSettings(**limits).save()
+
+    # Searchable first.
+
+    def test_document_answers_before_any_question_is_asked_of_the_model(self) -> None:
+        with self.model() as silent:
+            self.add()
+            found = self.found("prix du passeport")
+        assert silent.calls == []
+        assert "86 euros" in found.content
+        assert self.job().status == BuildStatus.QUEUED
+        assert self.chunk().document.status == DocumentStatus.INDEXED
+
+    def test_questions_are_found_once_they_are_written(self) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            report = self.write()
+        assert self.found(GOOD["question"]).question == GOOD["question"]
+        assert (self.job().status, report.waiting) == (BuildStatus.DONE, 0)
+        assert stale_documents(self.agent) == []
+
+    def test_nothing_is_queued_where_nothing_waits_or_no_model_is_there(self) -> None:
+        self.add()
+        with self.model():
+            self.add(name="qa.md", text=b"# A\n\n## Combien ?\n\nLa carte vaut 12 euros.\n")
+        assert not IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).exists()
+
+    def test_documents_join_the_writing_that_is_not_over(self) -> None:
+        with self.model(reply(GOOD), reply(GOOD)):
+            self.add(name="a.md")
+            self.add(name="b.md")
+            assert IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).count() == 1
+            self.write()
+        assert self.written() == 2
+
+    def test_document_that_joins_at_the_very_end_is_not_forgotten(self) -> None:
+        with self.model(reply(GOOD), reply(GOOD)):
+            self.add(name="a.md")
+
+            def join(*_args: Any) -> BuildStatus:
+                ended.stop()
+                self.add(name="b.md")
+                return BuildStatus.DONE
+
+            ended = mock.patch("knowledge.indexing.jobs.run._outcome", join)
+            ended.start()
+            self.write()
+            assert self.job().status == BuildStatus.QUEUED
+            self.write()
+        assert (self.written(), self.job().status) == (2, BuildStatus.DONE)
+
+    def test_passages_that_people_were_answered_from_come_first(self) -> None:
+        with self.model(*[reply(GOOD)] * 4) as model:
+            self.add(count=4)
+            asked_for = Chunk.objects.get(index=2)
+            with mock.patch.object(waiting, "_sources", [lambda: Counter({asked_for.pk: 3})]):
+                self.write()
+        order = [call.messages[1].content.split("Partie ")[1][0] for call in model.calls]
+        assert order == ["2", "0", "1", "3"]
+
+    def test_indexation_that_waits_goes_first(self) -> None:
+        with self.model(*[reply(GOOD)] * 2):
+            self.add(count=2)
+            enqueue_documents(agent=self.agent, document_ids=[])
+            self.write(may_retry=True)
+            job = self.job()
+            assert (job.status, self.written(), job.attempts) == (BuildStatus.QUEUED, 0, 0)
+            assert job.not_before is not None
+            assert job.not_before > timezone.now()
+
+    # Asked once.
+
+    def test_units_are_kept_and_rejected_ones_stay_with_their_reason(self) -> None:
+        with self.model(reply(GOOD, BAD)):
+            self.add()
+            report = self.write()
+        chunk = self.chunk()
+        assert chunk.knowledge_units == [GOOD]
+        assert chunk.units_origin == UnitsOrigin.GENERATED
+        assert chunk.rejected_units[0]["question"] == BAD["question"]
+        assert "nombre" in chunk.rejected_units[0]["reason"]
+        assert (report.model_calls, report.rejected, report.waiting) == (1, 1, 0)
+        assert report.prompt_tokens > 0
+        assert report.completion_tokens > 0
+
+    def test_nothing_is_asked_twice_also_where_nothing_was_kept(self) -> None:
+        with self.model(reply(BAD)):
+            self.add()
+            self.write()
+            self.add()
+            assert (
+                enqueue_questions(agent=self.agent, document_ids=[self.chunk().document_id]) is None
+            )
+
+    def test_unreadable_reply_is_told_and_asked_for_again_at_the_next_run(self) -> None:
+        with self.model("nonsense", "{", reply(GOOD)):
+            self.add()
+            report = self.write()
+            assert "illisible" in report.skipped[0]["reason"]
+            assert "illisible" in self.chunk().rejected_units[0]["reason"]
+            self.add()
+            self.write()
+        assert self.chunk().knowledge_units == [GOOD]
+        assert self.chunk().rejected_units == []
+
+    def test_changed_text_is_asked_about_alone(self) -> None:
+        with self.model(*[reply(GOOD)] * 4):
+            self.add(count=3)
+            self.write()
+            changed = prose(3).replace(b"## Partie 1\n\nLe pass", b"## Partie 1\n\nNeuf : le pass")
+            self.add(text=changed)
+            report = self.write()
+        assert report.model_calls == 1
+        assert report.embedded == 2  # its question, and its text with the summary
+
+    def test_error_of_one_passage_leaves_that_passage_waiting(self) -> None:
+        with self.model(LLMResponseError("too long"), reply(GOOD), reply(GOOD)):
+            self.add(count=3)
+            report = self.write()
+        assert (report.waiting, report.model_calls) == (1, 3)
+
+    def test_model_that_is_down_is_left_alone_after_three_failures_and_a_retry_completes(
+        self,
+    ) -> None:
+        with self.model(*[LLMUnavailableError("down")] * 3) as down:
+            self.add(count=6)
+            report = self.write(may_retry=True)
+            assert (len(down.calls), report.waiting, report.may_pass) == (3, 6, True)
+            assert self.job().status == BuildStatus.QUEUED
+            IndexBuild.objects.update(not_before=None)
+            down.script(*[reply(GOOD)] * 6)
+            assert self.write(may_retry=True).waiting == 0
+
+    def test_model_that_answers_nonsense_stops_the_job_with_a_reason(self) -> None:
+        with self.model(*["Bonjour !"] * 10) as model:
+            self.add(count=12)
+            self.write(may_retry=True)
+        job = self.job()
+        assert len(model.calls) == 10  # five passages, each with its repair
+        assert job.status == BuildStatus.FAILED
+        assert "hors du format" in job.error
+
+    def test_model_of_whose_units_none_can_be_kept_stops_the_job(self) -> None:
+        with self.model(*[reply(BAD)] * 3), override_settings(QUESTIONS_USELESS_PASSAGES=3):
+            self.add(count=5)
+            self.write()
+        assert "n’a pu être gardé" in self.job().error
+
+    def test_no_more_questions_are_under_way_than_the_limit(self) -> None:
+        model = _Meeting(3)
+        with self.using(model):
+            self.add(count=12)
+            with override_settings(UNIT_GENERATION_PARALLEL=3):
+                self.write()
+        assert (model.most, self.written()) == (3, 12)
+
+    def test_questions_of_staff_written_meanwhile_stand(self) -> None:
+        def edit() -> None:
+            Chunk.objects.update(knowledge_units=[BAD], units_origin=UnitsOrigin.STAFF)
+
+        with self.using(_Deciding(edit)):
+            self.add()
+            self.write()
+        assert self.chunk().knowledge_units == [BAD]
+
+    # The budget.
+
+    def test_budget_of_calls_is_kept_to_the_call_and_goes_on_the_next_day(self) -> None:
+        self.allow(question_calls_per_day=2)
+        with self.model(*[reply(GOOD)] * 5) as model:
+            self.add(count=5)
+            self.write(may_retry=True)
+            job = self.job()
+            assert (len(model.calls), self.written()) == (2, 2)
+            assert (job.status, job.report["model_calls"]) == (BuildStatus.QUEUED, 2)
+            assert "budget d’appels" in job.error
+            assert job.not_before is not None
+            assert timezone.localtime(job.not_before).hour == 0
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)  # still the same day
+            assert len(model.calls) == 2
+            QuestionSpending.objects.update(day="2020-01-01")
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)
+            assert (len(model.calls), self.job().report["model_calls"]) == (4, 4)
+
+    def test_repair_counts_as_a_call(self) -> None:
+        self.allow(question_calls_per_day=1)
+        with self.model("nonsense") as model:
+            self.add(count=2)
+            self.write(may_retry=True)
+        assert len(model.calls) == 1
+
+    def test_call_is_counted_before_it_is_made(self) -> None:
+        with self.using(model := _Looking()):
+            self.add()
+            self.write()
+        assert model.seen == [1]
+
+    def test_tokens_are_held_at_their_most_and_given_back(self) -> None:
+        usage = ScriptedReply(pieces=[reply(GOOD)], usage=Usage(400, 100))
+        with self.model(*[usage] * 3) as model:
+            self.add(count=3)
+            # Room for one call at its most, and for a second beside what the first took; not for a third.
+            most = 2_048 + 1 + sum(len(m.content) for m in _prompt(self.agent)) // 2
+            self.allow(question_tokens_per_day=most + 600)
+            self.write(may_retry=True)
+        spent = QuestionSpending.objects.get()
+        assert (spent.prompt_tokens, spent.completion_tokens) == (800, 200)
+        assert len(model.calls) == 2
+        assert "ne suffit plus" in self.job().error
+
+    def test_money_is_counted_at_the_prices_of_staff(self) -> None:
+        self.allow(prompt_price=Decimal(2), completion_price=Decimal(8))
+        usage = ScriptedReply(pieces=[reply(GOOD)], usage=Usage(1_000, 500))
+        with self.model(usage):
+            self.add()
+            report = self.write()
+        assert QuestionSpending.objects.get().cost == Decimal("0.006")
+        assert report.as_json()["cost"] == 0.006
+        assert self.job().report["cost"] == 0.006
+
+    def test_budget_of_money_is_never_passed(self) -> None:
+        prices = {"prompt_price": Decimal(2), "completion_price": Decimal(8)}
+        self.allow(question_cost_per_day=Decimal("0.02"), **prices)
+        with self.model() as silent:
+            self.add()
+            self.allow(question_cost_per_day=Decimal("0.01"), **prices)
+            self.write(may_retry=True)
+        assert silent.calls == []
+
+    def test_estimate_says_what_waits_and_how_many_days_the_budget_takes(self) -> None:
+        self.allow(question_calls_per_day=2, prompt_price=Decimal(1))
+        with self.model(*[reply(GOOD)] * 5):
+            self.add(count=5)
+            estimate = estimate_questions(self.agent)
+        assert estimate is not None
+        assert (estimate.passages, estimate.days) == (5, 3)
+        assert estimate.cost > 0
+        assert estimate_questions(self.agent) is None  # without a model nothing will be written
+
+    # Held, stopped, taken up.
+
+    def test_pause_holds_it_and_keeps_the_calls_under_way(self) -> None:
+        with self.using(model := _Deciding(lambda: pause_build(self.job()))):
+            self.add(count=3)
+            with pytest.raises(BuildPausedError):
+                self.write()
+            assert (model.count, self.written()) == (1, 1)
+            assert self.job().status == BuildStatus.PAUSED
+            assert self.job().report["model_calls"] == 1
+            self.add(name="later.md")
+            assert run_build(self.job().pk) is None
+            assert resume_build(self.job())
+            self.write()
+        assert (self.written(), self.job().status) == (4, BuildStatus.DONE)
+
+    def test_stop_gives_it_up_until_somebody_asks_again(self) -> None:
+        with self.using(_Deciding(lambda: cancel_build(self.job()))):
+            self.add(count=3)
+            with pytest.raises(BuildCancelledError):
+                self.write()
+            assert self.written() == 1
+            reconcile_agent(self.agent.pk)
+            assert self.job().status == BuildStatus.CANCELLED
+            retry_build(self.job())
+            self.write()
+        assert self.written() == 3
+
+    def test_worker_that_dies_loses_no_question_and_its_calls_stay_counted(self) -> None:
+        with self.model(reply(GOOD)) as model:
+            self.add(count=3)
+            job = self.job()
+            # Its second call has no reply that was declared, which nothing expects.
+            with pytest.raises(KnowledgeError):
+                self.write()
+            assert (self.written(), QuestionSpending.objects.get().calls) == (1, 2)
+            died = {"status": BuildStatus.RUNNING, "lease_expires_at": timezone.now()}
+            IndexBuild.objects.filter(pk=job.pk).update(**died)
+            model.script(*[reply(GOOD)] * 2)
+            self.write()
+        assert (self.written(), stale_documents(self.agent)) == (3, [])
+        assert self.job().report["model_calls"] == 4
+
+    def test_what_an_earlier_release_took_for_done_is_asked_again(self) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            IndexBuild.objects.filter(pk=self.job().pk).update(status=BuildStatus.DONE)
+            reconcile_agent(self.agent.pk)
+            assert self.job().status == BuildStatus.QUEUED
+
+
+def _prompt(agent: Any) -> list[PromptMessage]:
+    from knowledge.qa_generation import UnitsRequest
+
+    chunk = Chunk.objects.select_related("document").filter(document__agent=agent)[0]
+    return UnitsRequest(
+        title=chunk.document.title,
+        parent_context=chunk.parent_context,
+        content=chunk.content,
+        language=chunk.document.language,
+    ).messages
+
+
+class _Answering(ScriptedLLM):
+    """Answers everything the same."""
+
+    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
+        self.meet()
+        return Reply(text=reply(GOOD), model="answering")
+
+    def meet(self) -> None:
+        """What happens while the call is under way."""
+
+
+class _Meeting(_Answering):
+    """Remembers how many calls were under way at once; each waits for the others that may be."""
+
+    def __init__(self, parties: int) -> None:
+        super().__init__()
+        self.most = self._now = 0
+        self._guard = threading.Lock()
+        self._barrier = threading.Barrier(parties)
+
+    def meet(self) -> None:
+        with self._guard:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self._barrier.wait(30)
+        with self._guard:
+            self._now -= 1
+
+
+class _Looking(_Answering):
+    """Notes what the day's row says when a call arrives; the pool of one runs it while the job waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+        self._held = mock.patch("knowledge.indexing.questions.writing.wait", self._look)
+        self._held.start()
+
+    def _look(self, running: Any, **options: Any) -> Any:
+        from concurrent.futures import wait
+
+        self.seen.append(QuestionSpending.objects.get().calls)
+        self._held.stop()
+        return wait(running, **options)
+
+
+class _Deciding(_Answering):
+    """Staff decide while the first call is under way: between its begin and the job's next look."""
+
+    def __init__(self, decide: Any) -> None:
+        super().__init__()
+        self.count = 0
+        self._decide = decide
+        self._held = mock.patch("knowledge.indexing.questions.writing.wait", self._wait)
+        self._held.start()
+
+    def meet(self) -> None:
+        self.count += 1
+
+    def _wait(self, running: Any, **options: Any) -> Any:
+        from concurrent.futures import wait
+
+        self._held.stop()
+        self._decide()
+        return wait(running, **options)

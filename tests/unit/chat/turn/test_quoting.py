@@ -1,0 +1,168 @@
+"""The answer without a model: the sentences that answer, with their list, table or code whole, and where the rest is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django.fixtures import Settings
+
+from chat.turn.quoting import quoted_text, telling_part, without_twins
+from knowledge.search import Passage
+from knowledge.vectors.payloads import PointType
+
+PADDING = (
+    "Le paramètre se lit au démarrage du serveur et se change dans son fichier de configuration. "
+    * 3
+)
+
+TECHNICAL = f"""\
+## Backups
+
+{PADDING}
+
+To dump a single database into a file, run the following command:
+
+```sh
+pg_save mydb > mydb.sql
+pg_check mydb.sql
+```
+
+{PADDING}
+
+The formats of a dump are these:
+
+| option | format | parallel |
+| --- | --- | --- |
+| `-Fp` | plain text | no |
+| `-Fd` | directory | yes |
+
+{PADDING}
+
+Before an upgrade, the following must be stopped:
+
+- the archiver,
+- every client,
+- the monitoring agent.
+
+{PADDING}"""
+
+SHEET = f"""\
+La carte est valable 15 ans pour un majeur. {PADDING}
+
+La demande se fait en mairie. Il faut prendre rendez-vous en ligne. {PADDING} Dans ce cas, le délai est de 3 semaines. \
+{PADDING}"""
+
+
+def passage(content: str, *, document_id: int = 1, chunk_id: int = 1, url: str = "") -> Passage:
+    return Passage(
+        point_id=f"p{chunk_id}",
+        type=PointType.SOURCE_MATERIAL,
+        score=0.7,
+        content=content,
+        question="",
+        title="Sauvegardes",
+        parent_context="Serveur",
+        category="",
+        summary="",
+        document_id=document_id,
+        chunk_id=chunk_id,
+        url=url,
+    )
+
+
+def test_short_passage_is_quoted_whole() -> None:
+    assert telling_part("La carte coûte 12 euros.", "Où ?") == "La carte coûte 12 euros."
+
+
+def test_code_is_whole_with_the_sentence_that_announces_it() -> None:
+    told = telling_part(TECHNICAL, "How do I dump a single database into a file?")
+    assert (
+        "run the following command:\n\n```sh\npg_save mydb > mydb.sql\npg_check mydb.sql\n```"
+        in told
+    )
+    assert told.startswith("[…]")
+
+
+def test_table_is_whole_with_its_header() -> None:
+    told = telling_part(TECHNICAL, "Which format of dump is parallel?")
+    assert "these:\n\n| option | format | parallel |\n| --- | --- | --- |\n| `-Fp`" in told
+    assert "| `-Fd` | directory | yes |" in told
+
+
+def test_list_is_whole() -> None:
+    told = telling_part(TECHNICAL, "What must be stopped before an upgrade?")
+    assert "must be stopped:\n\n- the archiver,\n- every client,\n- the monitoring agent." in told
+
+
+def test_sentence_comes_with_the_one_that_it_leans_on() -> None:
+    told = telling_part(SHEET, "Quel est le délai ?")
+    before = PADDING.strip().rsplit(". ", 1)[1]
+    assert f"{before} Dans ce cas, le délai est de 3 semaines." in told
+    assert "15 ans" not in told
+
+
+def test_where_no_word_is_shared_the_beginning_is_quoted() -> None:
+    assert telling_part(SHEET, "Wie lange?").startswith("La carte est valable 15 ans")
+
+
+def test_what_is_left_out_is_marked_and_the_end_says_where_the_rest_is() -> None:
+    found = [passage(TECHNICAL, url="https://exemple.org/backup"), passage(SHEET, chunk_id=2)]
+    told = quoted_text(found, "What must be stopped before an upgrade?")
+    assert "(https://exemple.org/backup)" in told
+    assert "*La suite est dans la source* [2]" in told
+    assert told.count("[…]") >= 2
+    whole = quoted_text([passage("Court.")], "x")
+    assert "suite" not in whole
+
+
+def test_twins_are_one_passage_and_other_figures_are_none() -> None:
+    text = "La demande de passeport se fait en mairie, sur rendez-vous, et coûte 86 euros."
+    twin, dearer = text.replace("et coûte", "elle coûte"), text.replace("86", "96")
+    found = [
+        passage(text),
+        passage(twin, chunk_id=2),
+        passage(dearer, chunk_id=3),
+        passage(f"{text} {PADDING}", chunk_id=4),
+        passage(f"{text} {PADDING}", document_id=2, chunk_id=5),
+    ]
+    assert [each.chunk_id for each in without_twins(found, 5)] == [1, 3, 5]
+
+
+def test_of_twins_the_next_passage_takes_the_place() -> None:
+    found = [passage("Un texte."), passage("Un texte.", chunk_id=2), passage("Autre.", chunk_id=3)]
+    assert [each.chunk_id for each in without_twins(found, 2)] == [1, 3]
+
+
+_BLOCKS = st.sampled_from(
+    [
+        "Une phrase courte. Une autre qui suit : la voici. " * 4,
+        "Voici la liste :",
+        "- un\n- deux\n\n  suite\n- trois",
+        "| a | b |\n| --- | --- |\n| 1 | 2 |",
+        "```\nligne 1\n\nligne 2\n```",
+        "## Titre",
+        "```\nsans fin",
+        "> cité",
+        "1. premier\n2. second",
+        "---",
+    ]
+)
+
+
+@given(st.lists(_BLOCKS, min_size=1, max_size=12), st.sampled_from(["deux", "ligne", "titre", "?"]))
+def test_what_is_quoted_stands_in_the_passage_in_its_order(blocks: list[str], asked: str) -> None:
+    content = "\n\n".join(blocks)
+    told = telling_part(content, asked)
+    assert told
+    at = 0
+    for piece in (part.split() for part in told.split("[…]")):
+        for word in piece:
+            at = content.index(word, at)
+    # A fence that was opened in what is quoted is closed there, where it is in the passage.
+    if "sans fin" not in content:
+        assert told.count("```") % 2 == 0
+
+
+@pytest.mark.parametrize("limit", [1, 80, 700])
+def test_any_limit_quotes_something(settings: Settings, limit: int) -> None:
+    settings.MAX_QUOTE_CHARACTERS = limit
+    assert "archiver" in telling_part(TECHNICAL, "What must be stopped before an upgrade?")
