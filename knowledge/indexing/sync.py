@@ -36,8 +36,10 @@ from knowledge.vectors.payloads import of_documents, undated
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]
-#: Documents are written and marked as indexed in groups of about this many points.
+#: Documents are written and marked as indexed in groups of about this many points; the first ones are small, so that the first
+#: documents of many answer within seconds.
 GROUP_POINTS = 1_024
+FIRST_GROUP_POINTS = 64
 #: Groups that may fail one after the other before the rest is given up: a store that is down fails each slowly.
 _FAILURES_IN_A_ROW = 2
 #: Times that a write follows an alias which was moved meanwhile.
@@ -297,11 +299,11 @@ def _write_alone(
 
 def _groups(documents: Sequence[Document], sizes: dict[int, int]) -> Iterator[list[Document]]:
     group: list[Document] = []
-    size = 0
+    size, most = 0, min(FIRST_GROUP_POINTS, GROUP_POINTS)
     for document in documents:
-        if group and size + sizes[document.pk] > GROUP_POINTS:
+        if group and size + sizes[document.pk] > most:
             yield group
-            group, size = [], 0
+            group, size, most = [], 0, min(2 * most, GROUP_POINTS)
         group.append(document)
         size += sizes[document.pk]
     if group:

@@ -116,6 +116,23 @@ class WrittenQuestionsTests(TestCase):
         assert self.job().status == BuildStatus.QUEUED
         assert self.chunk().document.status == DocumentStatus.INDEXED
 
+    def test_first_documents_of_many_answer_before_the_last_are_embedded(self) -> None:
+        self.add(name="first.md")
+        sizes: list[int] = []
+        keys = [
+            store_document(agent=self.agent, name=f"{n}.md", data=prose(8)).document.pk
+            for n in range(30)
+        ]
+        build = enqueue_documents(agent=self.agent, document_ids=keys)
+        run_build(
+            build.pk,
+            on_progress=lambda *_: sizes.append(
+                self.agent.documents.filter(status=DocumentStatus.INDEXED).count()
+            ),
+        )
+        seen = sorted(set(sizes))
+        assert seen[:4] == [1, 9, 25, 31]
+
     def test_questions_are_found_once_they_are_written(self) -> None:
         with self.model(reply(GOOD)):
             self.add()
