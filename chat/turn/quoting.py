@@ -36,7 +36,7 @@ _LEANING = re.compile(
 _IN_HEADING = 0.3
 #: A further piece is taken that shares so much of what the best one shares.
 _WORTH_IT = 0.6
-#: Passages of which one has so much of the other's words, and its figures, say the same.
+#: Passages of one document of which one has so much of the other's words, and its figures, say the same.
 _TWINS = 0.85
 
 
@@ -74,13 +74,13 @@ def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
 
 
 def _are_twins(first: Passage, second: Passage) -> bool:
-    """Figures part them: « 86 euros » in one and « 96 euros » in the other are two answers."""
+    """Figures part them: « 86 euros » in one and « 96 euros » in the other are two answers. So does any word of two documents."""
     ours, theirs = (frozenset(words(fold(each.content))) for each in (first, second))
     if {w for w in ours if w.isdigit()} != {w for w in theirs if w.isdigit()}:
         return False
-    fewest = min(len(ours), len(theirs))
     if first.document_id != second.document_id:
-        fewest = max(len(ours), len(theirs))
+        return ours == theirs
+    fewest = min(len(ours), len(theirs))
     return bool(fewest) and len(ours & theirs) >= _TWINS * fewest
 
 
