@@ -151,11 +151,17 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
 
 
 def _update_document(document: Document, read: ReadDocument) -> None:
-    before = (document.title, document.source_type, document.language)
-    document.title, document.source_type = read.title[:500], read.source_type
-    document.language = read.language
-    if (document.title, document.source_type, document.language) != before:
-        document.save(update_fields=["title", "source_type", "language"])
+    found = {
+        "title": read.title[:500],
+        "source_type": read.source_type,
+        "language": read.language,
+        "notices": "\n".join(read.notices),
+    }
+    changed = [name for name, value in found.items() if getattr(document, name) != value]
+    for name in changed:
+        setattr(document, name, found[name])
+    if changed:
+        document.save(update_fields=changed)
 
 
 def update_documents(
