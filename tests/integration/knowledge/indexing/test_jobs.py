@@ -3,6 +3,7 @@
 import io
 import json
 import tempfile
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,8 @@ class FailureTests(TestCase):
 
     @override_settings(JOB_HEARTBEAT_SECONDS=0.01)
     def test_lease_outlives_a_database_that_is_busy_for_a_moment(self) -> None:
-        answers = iter([OperationalError("locked"), True, OperationalError("locked")])
+        locked = OperationalError("locked")
+        answers: Iterator[bool | Exception] = iter([locked, True, locked])
         renewed = mock.Mock(side_effect=lambda *_: _raised(next(answers, False)))
         with (
             mock.patch.object(IndexBuildQuerySet, "renew", renewed),
