@@ -347,6 +347,8 @@ CELERY_TASK_IGNORE_RESULT = True
 # are the truth, so that a message which went with its worker is sent again (`knowledge.indexing.jobs`).
 CELERY_TASK_ACKS_LATE = not CELERY_BROKER_URL.startswith(("amqp://", "amqps://"))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A worker waits for its broker as long as it is away: by default it would give up after an hour.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "repondant"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}

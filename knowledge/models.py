@@ -132,6 +132,10 @@ class Document(models.Model):
         _("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING
     )
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
+    #: What its last reading left out or cut, a line each.
+    notices = models.TextField(
+        _("remarques de lecture"), blank=True, default="", db_default="", editable=False
+    )
     enabled = models.BooleanField(
         _("actif"),
         default=True,
@@ -471,6 +475,7 @@ class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
                 started_at=now,
                 finished_at=None,
                 not_before=None,
+                error="",
             )
         )
 

@@ -349,7 +349,7 @@ def state_hint(build: IndexBuild) -> str:
             "time": formats.time_format(timezone.localtime(build.not_before)),
         }
     if build.status == BuildStatus.QUEUED:
-        return _waiting_text(now - (build.not_before or build.created_at))
+        return build.error or _waiting_text(now - (build.not_before or build.created_at))
     expired = build.lease_expires_at is not None and build.lease_expires_at < now
     if build.status == BuildStatus.RUNNING and expired:
         return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")

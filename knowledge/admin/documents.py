@@ -21,6 +21,7 @@ from agents.admin_base import (
     Tone,
     admin_url,
     badge,
+    bullets,
     change_link,
     clipped,
     count_link,
@@ -43,7 +44,16 @@ from knowledge.models import (
     WebPage,
 )
 
-_DESCRIPTION = ("state", "name", "title", "agent", "source_type", "language_name", "passages")
+_DESCRIPTION = (
+    "state",
+    "name",
+    "title",
+    "agent",
+    "source_type",
+    "language_name",
+    "passages",
+    "remarks",
+)
 _PAGE = ("page_link", "page_source", "page_checked")
 _FILE = ("file_link", "created_at", "indexed_at")
 _DOCUMENT_TONES: dict[str, Tone] = {
@@ -218,6 +228,7 @@ class DocumentAdmin(StaffAdmin):
         if not document.enabled:
             label = format_html("{} {}", label, badge(_("Désactivé"), "warning"))
         reason = document.error or (page.error if page is not None else "")
+        reason = reason or document.notices.partition("\n")[0]
         return stacked(label, reason) if reason else label
 
     @admin.display(description=_("adresse"))
@@ -260,6 +271,10 @@ class DocumentAdmin(StaffAdmin):
             document.waiting_count,
         ) % {"count": document.waiting_count}
         return stacked(counted, link(f"{address}&units_origin__exact=waiting", waiting))
+
+    @admin.display(description=_("remarques de lecture"))
+    def remarks(self, document: Document) -> str:
+        return bullets("{}", [[line] for line in document.notices.splitlines()])
 
     @admin.display(description=_("fichier"))
     def file_link(self, document: Document) -> str:

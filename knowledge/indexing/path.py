@@ -155,11 +155,13 @@ def _update_document(document: Document, read: ReadDocument) -> None:
         "source_type": read.source_type,
         "language": read.language,
         "reader_version": reader_version(read.source_type),
+        "notices": "\n".join(read.notices),
     }
-    if any(getattr(document, field) != value for field, value in found.items()):
-        for field, value in found.items():
-            setattr(document, field, value)
-        document.save(update_fields=list(found))
+    changed = [name for name, value in found.items() if getattr(document, name) != value]
+    for name in changed:
+        setattr(document, name, found[name])
+    if changed:
+        document.save(update_fields=changed)
 
 
 def update_documents(

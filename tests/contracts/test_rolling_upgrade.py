@@ -44,7 +44,7 @@ from tests.web_client import Visitor
 
 pytestmark = [
     pytest.mark.contracts,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         "ROLLING_UPGRADE" not in os.environ, reason="minutes by itself: make rolling-upgrade"
     ),

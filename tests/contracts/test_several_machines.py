@@ -98,7 +98,7 @@ class Machines:
     def builds(self) -> list[str]:
         with psycopg.connect(self._database) as connection:
             rows = connection.execute(
-                "SELECT status FROM knowledge_indexbuild WHERE kind = 'documents'"
+                "SELECT status FROM knowledge_indexbuild WHERE kind = 'documents' ORDER BY id"
             )
             return [status for (status,) in rows]
 
@@ -123,8 +123,8 @@ def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine
             pytest.skip(str(missing))
 
 
-def upload(url: str, name: str, text: str) -> None:
-    """As staff do in the browser: sign in, then the form of the admin."""
+def upload(url: str, name: str, text: str) -> str:
+    """As staff do in the browser: sign in, then the form of the admin; the page that they see then."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
 
     def token(path: str) -> str:
@@ -146,7 +146,9 @@ def upload(url: str, name: str, text: str) -> None:
     body += f'--{boundary}\r\nContent-Disposition: form-data; name="uploads"; filename="{name}"\r\n'
     body += f"Content-Type: text/markdown\r\n\r\n{text}\r\n--{boundary}--\r\n"
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-    browser.open(urllib.request.Request(f"{url}{form}", body.encode(), headers), timeout=60)  # noqa: S310
+    request = urllib.request.Request(f"{url}{form}", body.encode(), headers)  # noqa: S310  # loopback
+    shown: str = browser.open(request, timeout=60).read().decode()
+    return shown
 
 
 def answer(url: str, question: str) -> str:

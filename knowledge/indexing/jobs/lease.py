@@ -1,5 +1,6 @@
 """A worker holds its build by a lease: it renews it, learns from the row that it lost it, and a dead one's is reaped."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -8,16 +9,19 @@ from datetime import timedelta
 from typing import NoReturn
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import DatabaseError, close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from agents.database import first_line, is_surprising
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.queue import nudge
 from knowledge.indexing.report import OnProgress
 from knowledge.models import BuildPhase, BuildStatus, IndexBuild
+
+logger = logging.getLogger(__name__)
 
 
 class LeaseLostError(KnowledgeError):
@@ -49,7 +53,14 @@ def heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
     def beat() -> None:
         while not stopped.wait(settings.JOB_HEARTBEAT_SECONDS):
             close_old_connections()
-            if time.monotonic() > limit or not IndexBuild.objects.renew(build_id, owner):
+            try:
+                is_held = IndexBuild.objects.renew(build_id, owner)
+            except DatabaseError as error:
+                # Busy, full or away for now: the next beat comes before the lease ends.
+                said = "The lease of build %s could not be renewed: %s"
+                logger.warning(said, build_id, first_line(error), exc_info=is_surprising(error))
+                is_held = True
+            if time.monotonic() > limit or not is_held:
                 lost.set()
                 break
         connection.close()

@@ -220,8 +220,14 @@ def others_wait(build: IndexBuild) -> bool:
 
 
 def nudge(build_id: int) -> None:
-    """Tell a worker that there is work. A broker that is away is no error: the reaper nudges again."""
+    """Tell a worker that there is work. A broker that is away is no error: the row says so, and the reaper nudges again."""
     try:
         current_app.send_task(RUN_TASK, args=[build_id])
     except OperationalError:
         logger.warning("The broker is unreachable; build %s waits for the reaper.", build_id)
+        waiting = IndexBuild.objects.filter(pk=build_id, status=BuildStatus.QUEUED)
+        waiting.update(
+            error=_(
+                "La file des tâches est injoignable : rien n’est perdu, ce travail commencera de lui-même dès son retour."
+            )
+        )

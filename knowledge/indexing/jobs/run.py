@@ -14,7 +14,8 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.exceptions import ApplicationError
+from agents.database import close_connections, named_trouble
+from agents.exceptions import ApplicationError, StorageUnavailableError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.jobs.lease import heartbeat, progress_on_row
@@ -61,10 +62,13 @@ def run_build(
         return None
     build = IndexBuild.objects.select_related("agent").get(pk=build_id)
     try:
-        with heartbeat(build_id, owner) as lease_lost:
+        with named_trouble(), heartbeat(build_id, owner) as lease_lost:
             watched = progress_on_row(build_id, owner, lease_lost, on_progress)
             report = _carry_out(build, watched, in_background=may_retry)
     except ApplicationError as error:
+        if isinstance(error, StorageUnavailableError):
+            # Over a connection that the database has closed nothing can be said.
+            close_connections()
         reason = f"{error.public_message} ({error})"
         if may_retry and error.retryable and _retry_later(build, owner, reason):
             return None

@@ -225,6 +225,14 @@ class DocumentTest(TestCase):
                 self.client.get(admin_url(Document, page, *args)), "Ce PDF est une photographie."
             )
 
+    def test_what_was_cut_is_shown_in_list_and_form(self) -> None:
+        cut = "Seuls ses 2 premiers passages sont lus."
+        document = make_document(notices=f"{cut}\n<i>page 3</i> : vide")
+        self.assertContains(self.client.get(admin_url(Document, "changelist")), cut)
+        page = self.client.get(admin_url(Document, "change", document.pk))
+        self.assertContains(page, f"<li>{cut}</li>", html=True)
+        self.assertContains(page, "&lt;i&gt;page 3&lt;/i&gt; : vide")
+
     def test_the_language_found_is_shown_by_name_and_filtered_by(self) -> None:
         for code in ("en", "xx", ""):
             make_document(name=f"notice-{code}.md", language=code)

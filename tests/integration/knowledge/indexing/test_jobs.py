@@ -3,15 +3,17 @@
 import io
 import json
 import tempfile
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from celery.exceptions import OperationalError as BrokerError
 from django.core.files.base import ContentFile
 from django.core.management import call_command
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -26,7 +28,7 @@ from knowledge.indexing.jobs.decisions import (
     discard_build,
     retry_build,
 )
-from knowledge.indexing.jobs.lease import BuildCancelledError, reap_builds
+from knowledge.indexing.jobs.lease import BuildCancelledError, heartbeat, reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import run_build
@@ -42,11 +44,13 @@ from knowledge.models import (
     Document,
     DocumentStatus,
     IndexBuild,
+    IndexBuildQuerySet,
 )
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
+from tests.waiting import PATIENCE_SECONDS
 
 QA = IndexingMethod.QA_ATOMIC
 TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
@@ -57,6 +61,12 @@ def stored_documents(agent: Agent, count: int) -> list[Document]:
         store_document(agent=agent, name=f"{n}.md", data=TEXT.format(n=n).encode()).document
         for n in range(count)
     ]
+
+
+def _raised(answer: bool | Exception) -> bool:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 class FailureTests(TestCase):
@@ -97,6 +107,40 @@ class FailureTests(TestCase):
         build.refresh_from_db()
         assert (build.status, build.attempts) == (BuildStatus.DONE, 2)
         assert self.statuses() == ["indexed"] * 4
+
+    def test_database_in_trouble_is_said_and_the_job_tried_again_later(self) -> None:
+        full = OperationalError("database or disk is full")
+        with mock.patch("knowledge.indexing.jobs.run.index_documents", side_effect=full):
+            build = self.run_with_retries()
+        assert build.status == BuildStatus.QUEUED
+        assert build.not_before is not None
+        assert "La base de données" in build.error
+        assert "disk is full" in build.error
+
+    def test_broker_that_is_away_is_said_until_a_worker_comes(self) -> None:
+        away = mock.patch(
+            "knowledge.indexing.jobs.queue.current_app.send_task", side_effect=BrokerError("away")
+        )
+        with away, self.captureOnCommitCallbacks(execute=True):
+            build = enqueue_documents(agent=self.agent, document_ids=[self.documents[0].pk])
+        build.refresh_from_db()
+        assert build.status == BuildStatus.QUEUED
+        assert "La file des tâches est injoignable" in build.error
+        run_build(build.pk)
+        build.refresh_from_db()
+        assert (build.status, build.error) == (BuildStatus.DONE, "")
+
+    @override_settings(JOB_HEARTBEAT_SECONDS=0.01)
+    def test_lease_outlives_a_database_that_is_busy_for_a_moment(self) -> None:
+        locked = OperationalError("locked")
+        answers: Iterator[bool | Exception] = iter([locked, True, locked])
+        renewed = mock.Mock(side_effect=lambda *_: _raised(next(answers, False)))
+        with (
+            mock.patch.object(IndexBuildQuerySet, "renew", renewed),
+            heartbeat(1, "me") as lost,
+        ):
+            assert lost.wait(PATIENCE_SECONDS)
+        assert renewed.call_count == 4
 
     @override_settings(JOB_MAX_ATTEMPTS=1)
     def test_retries_are_bounded_and_the_report_tells_each_document(self) -> None:

@@ -3,7 +3,7 @@
 from unittest import mock
 
 import pytest
-from django.test import TestCase
+from django.test import TestCase, override_settings
 
 from agents.models import IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
@@ -78,6 +78,15 @@ class IndexDocumentTests(TestCase):
         failed = Document.objects.get(name="vide.md")
         assert failed.status == DocumentStatus.FAILED
         assert failed.error
+
+    @override_settings(MAX_DOCUMENT_CHUNKS=2)
+    def test_a_document_that_was_cut_says_so_until_it_is_read_whole(self) -> None:
+        agent = make_agent()
+        rows = "".join(f"Combien coûte {n} ?,{n} euros\n" for n in range(5))
+        long = add_document(agent, text=f"question,answer\n{rows}", name="prix.csv")
+        assert "seuls ses 2 premiers passages" in long.notices
+        short = add_document(agent, text="question,answer\nQuoi ?,Rien\n", name="prix.csv")
+        assert (short.pk, short.notices) == (long.pk, "")
 
     def test_deleted_chunk_is_not_confirmed(self) -> None:
         agent = make_agent()
