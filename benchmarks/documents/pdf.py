@@ -79,7 +79,7 @@ SETS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "r-doc": tuple(
-        (f"x_r-doc-pdf/usr/share/R/doc/manual/{name}.pdf", f"x_r-doc-html/usr/share/R/doc/manual/{name}.html")
+        (f"x_r-doc-pdf/usr/share/R/doc/manual/{name}.pdf", "")
         for name in ("R-intro", "R-data", "R-lang", "R-ints", "R-admin", "R-FAQ")
     ),
     "gnuplot": (("x_gnuplot-doc/usr/share/doc/gnuplot/*.pdf", ""),),
@@ -157,7 +157,8 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
     from knowledge.reading.chunking import chunk_document
 
     parsed = parse_document(data, filename=name)
-    texts, above = [parsed.title], ()
+    texts: list[str] = [parsed.title]
+    above: tuple[str, ...] = ()
     for block in parsed.blocks:
         texts += [heading for heading in block.headings if heading not in above]
         above = block.headings
