@@ -12,7 +12,7 @@ import subprocess
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ SETS: dict[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", action="append", default=[], help="only these")
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument(
         "--tables-with-pdfplumber", action="store_true", help="its tables, not ours"
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     results = []
     for name, files in SETS.items():
         if options.set and name not in options.set:
@@ -170,7 +170,7 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
         drafts = placed_chunks(drafts, parsed)
     except ImportError:
         pass
-    placed = sum(bool(getattr(draft, "places", ())) for draft in drafts)
+    placed = sum(any(place.x1 for place in getattr(draft, "places", ())) for draft in drafts)
     return texts, [draft.content for draft in drafts], placed
 
 
