@@ -73,6 +73,7 @@ class EffectiveConfig:
     tool_threshold: float | None
     tool_recent_calls: int
     api_source_lines: bool
+    show_cited_pages: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 

@@ -296,6 +296,15 @@ class RuntimeSettings(models.Model):
         default=3,
         within=(1, 10),
     )
+    show_cited_pages = models.BooleanField(
+        _("montrer la page citée"),
+        default=True,
+        db_default=True,
+        help_text=_(
+            "Qui lit une réponse peut ouvrir la page du PDF d’où vient un passage cité, le passage surligné. Le reste du "
+            "document n’est pas montré, et le fichier n’est jamais donné."
+        ),
+    )
     context_exchanges = _count(
         _("échanges de contexte"),
         _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
@@ -538,7 +547,6 @@ def _inheritable(knob: "models.Field[Any, Any]") -> "models.Field[Any, Any]":
     """A copy of a site-wide knob in which empty means: inherit."""
     copy = knob.clone()
     copy.null, copy.blank, copy.default = True, True, None
-    copy.db_default = models.NOT_PROVIDED
     copy.db_default = models.NOT_PROVIDED
     return copy
 

@@ -7,7 +7,7 @@ sends it (`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, and option (1, 2, …) where
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF), and option (1, 2, …) where
              the question is one of those that a `clarification` offers
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent,
@@ -50,6 +50,8 @@ class Source:
     text: str
     #: The page it comes from, where it comes from one.
     url: str = ""
+    #: The page of its document that it begins on, from 1, where the document has pages.
+    page: int | None = None
     #: The validated answer that it is, where it is one.
     learned_id: int | None = None
     #: Its place among the questions to choose from, where it is one.
@@ -59,7 +61,7 @@ class Source:
         fields = {**asdict(self), "score": round(self.score, 4)}
         if not self.url:
             del fields["url"]
-        for name in ("learned_id", "option"):
+        for name in ("page", "learned_id", "option"):
             if fields[name] is None:
                 del fields[name]
         return fields

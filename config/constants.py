@@ -131,6 +131,16 @@ PARSE_ISOLATED = True
 #: A scanned page, drawn for Tesseract, and how long Tesseract may take for it.
 OCR_PAGE_PIXELS = 20_000_000
 OCR_PAGE_SECONDS = 60.0
+#: The picture of a cited page: enough to read A4 on a wide screen (150 dots an inch are 2.2 million), and how long drawing it may take.
+PAGE_PICTURE_PIXELS = 2_500_000
+PAGE_PICTURE_SECONDS = 20.0
+#: Drawn at the same time in one process; who comes later waits as long as a drawing may take.
+PAGE_PICTURES_AT_ONCE = 2
+#: Kept in each process (about 0.2 MB each), and by a reader's browser.
+PAGE_PICTURES_KEPT = 24
+PAGE_PICTURE_CACHE_SECONDS = 3_600
+#: Pages of one passage that are shown.
+MAX_CITED_PAGES = 4
 
 # --- Pages of the web ------------------------------------------------------------------------------------------------
 

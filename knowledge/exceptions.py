@@ -59,6 +59,15 @@ class UnreadableDocumentError(KnowledgeError):
     default_message = _("Ce document est illisible.")
 
 
+class PagePictureError(KnowledgeError):
+    """A page of a document that cannot be drawn within its limits, or not now."""
+
+    code = "page_picture"
+    status = 503
+    retryable = True
+    default_message = _("Cette page ne peut pas être affichée pour le moment.")
+
+
 class PageRefusedError(KnowledgeError):
     """An address that may not be fetched, or a page that its server refuses or that is of no use."""
 

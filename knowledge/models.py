@@ -294,7 +294,9 @@ class Chunk(models.Model):
     rejected_units = models.JSONField(
         _("questions écartées"), default=list, blank=True, editable=False
     )
-    #: Where it stands, for a format with pages: `[page, left, top, right, bottom]`, boxes as shares of the page. Null: not known.
+    #: The page that it begins on, from 1; null where that is not known, or its format has none.
+    page = models.PositiveIntegerField(_("page"), null=True, blank=True, editable=False)
+    #: Where it stands on its pages: `[page, left, top, right, bottom]`, boxes as shares of the page.
     places = models.JSONField(null=True, blank=True, editable=False)
     #: The model that was asked and the text it was given, so that the same question is not paid twice.
     asked_with = models.CharField(max_length=300, blank=True, default="", editable=False)
@@ -313,11 +315,6 @@ class Chunk(models.Model):
     @property
     def is_edited(self) -> bool:
         return self.source is not None
-
-    @property
-    def page(self) -> int | None:
-        """The page that it begins on, from 1; `None` where that is not known, or its format has none."""
-        return int(self.places[0][0]) if self.places else None
 
     @property
     def is_in_conflict(self) -> bool:

@@ -294,7 +294,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
 
     With the question, validated answers to it that no search can find yet are its late ones (`compare_late`).
     """
-    by_id, by_rank, addresses = _existing_chunks(result.hits, agent_id)
+    by_id, by_rank, where = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     checks = _faq_checks if faq_hits or question else ()
     confirmed = [check(faq_hits, agent_id, question) for check in checks]
@@ -309,9 +309,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
             kept.append(hit)
         elif chunk_id in by_id:
             kept.append(
-                replace(
-                    hit, chunk_id=chunk_id, has_questions=by_id[chunk_id], url=addresses[chunk_id]
-                )
+                replace(hit, chunk_id=chunk_id, has_questions=by_id[chunk_id], **where[chunk_id])
             )
     late = tuple(hit for answers in confirmed for hit in answers.late)
     return SearchResult(hits=tuple(kept), late=late)
@@ -339,7 +337,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     return chunks.order_by().values_list(
-        "pk", "document_id", "index", "units_origin", "document__name"
+        "pk", "document_id", "index", "units_origin", "document__name", "page"
     )
 
 
@@ -355,8 +353,12 @@ _SERVED_CHUNKS = PreparedSelectIn(
 
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
-) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, str]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where their pages are."""
+) -> tuple[
+    dict[int | None, bool],
+    dict[tuple[int | None, int | None], int],
+    dict[int | None, dict[str, Any]],
+]:
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand (`url`, `page`)."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
@@ -369,9 +371,12 @@ def _existing_chunks(
             )
         )
     has_questions: dict[int | None, bool] = {
-        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, _ in rows
+        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, *_ in rows
     }
     by_rank: dict[tuple[int | None, int | None], int] = {
         (document, rank): pk for pk, document, rank, *_ in rows
     }
-    return has_questions, by_rank, {pk: page_address(name) for pk, *_, name in rows}
+    where: dict[int | None, dict[str, Any]] = {
+        pk: {"url": page_address(name), "page": page} for pk, *_, name, page in rows
+    }
+    return has_questions, by_rank, where

@@ -58,7 +58,8 @@ def _problem_with(name: str, content: str | None = None) -> str | None:
     try:
         with default_storage.open(name, "rb") as file:
             read = file.read()
-        reason = "" if content in (None, read.decode()) else "another file is there"
+        is_it = content is None or read == content.encode()
+        reason = "" if is_it else "another file is there"
     except Exception as error:  # noqa: BLE001  # each package of storages has errors of its own
         reason = str(error) or type(error).__name__
     if not reason:

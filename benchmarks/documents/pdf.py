@@ -12,7 +12,7 @@ import subprocess
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ SETS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "r-doc": tuple(
-        (f"x_r-doc-pdf/usr/share/R/doc/manual/{name}.pdf", f"x_r-doc-html/usr/share/R/doc/manual/{name}.html")
+        (f"x_r-doc-pdf/usr/share/R/doc/manual/{name}.pdf", "")
         for name in ("R-intro", "R-data", "R-lang", "R-ints", "R-admin", "R-FAQ")
     ),
     "gnuplot": (("x_gnuplot-doc/usr/share/doc/gnuplot/*.pdf", ""),),
@@ -97,7 +97,7 @@ SETS: dict[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", action="append", default=[], help="only these")
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument(
         "--tables-with-pdfplumber", action="store_true", help="its tables, not ours"
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     results = []
     for name, files in SETS.items():
         if options.set and name not in options.set:
@@ -157,7 +157,8 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
     from knowledge.reading.chunking import chunk_document
 
     parsed = parse_document(data, filename=name)
-    texts, above = [parsed.title], ()
+    texts: list[str] = [parsed.title]
+    above: tuple[str, ...] = ()
     for block in parsed.blocks:
         texts += [heading for heading in block.headings if heading not in above]
         above = block.headings
@@ -169,7 +170,7 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
         drafts = placed_chunks(drafts, parsed)
     except ImportError:
         pass
-    placed = sum(bool(getattr(draft, "places", ())) for draft in drafts)
+    placed = sum(any(place.x1 for place in getattr(draft, "places", ())) for draft in drafts)
     return texts, [draft.content for draft in drafts], placed
 
 

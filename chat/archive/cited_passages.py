@@ -11,11 +11,13 @@ from typing import Any
 
 from django.core.signing import BadSignature, Signer
 
+from agents.effective import effective_config
 from agents.models import Deployment
 from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
 from chat.exceptions import LinkNotFoundError
 from chat.models import Message
+from knowledge.cited_pages import CitedPages, cited_pages
 
 _SIGNER = Signer(salt="chat.cited_passages")
 
@@ -26,6 +28,13 @@ class CitedPassage:
 
     deployment: Deployment
     source: Mapping[str, Any]
+
+
+def pages_of(passage: CitedPassage) -> CitedPages | None:
+    """The pages that it stands on, where its deployment shows them and the document still says it."""
+    configs = effective_config(passage.deployment).of_each_agent
+    showing = [config.agent_id for config in configs if config.show_cited_pages]
+    return cited_pages(passage.source.get("chunk_id"), agent_ids=showing) if showing else None
 
 
 def passage_token(turn_id: uuid.UUID, number: int) -> str:

@@ -5,6 +5,7 @@ from rest_framework.routers import SimpleRouter
 
 from chat.doors.http import approvals, archive, batches, conversations, feedback, turns
 from chat.doors.openai import views as openai
+from chat.doors.page import originals as original
 from chat.doors.page import views as page
 from chat.doors.socket import ChatConsumer
 from chat.doors.widget import views as widget
@@ -29,6 +30,7 @@ session = [
 turn = [
     path("events", turns.turn_events, name="turn-events"),
     path("approvals", approvals.ApprovalsView.as_view(), name="turn-approvals"),
+    path("sources/<int:number>/page", original.own_page, name="turn-source-page"),
     path("retry", turns.retry_turn, name="turn-retry"),
     path("stop", turns.stop_turn, name="turn-stop"),
 ]
@@ -38,6 +40,8 @@ urlpatterns = [
     path("d/<slug:slug>/", page.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", page.chat_page, name="chat-conversation"),
     path("p/<str:token>/", page.passage_page, name="cited-passage"),
+    path("p/<str:token>/page/", original.cited_page, name="cited-page"),
+    path("p/<str:token>/page/<int:page>.png", original.page_image, name="cited-page-image"),
     path("s/<slug:token>/", page.shared_page, name="shared-thread"),
     path("api/conversations/<uuid:conversation_id>/", include(conversation)),
     path("api/", include(router.urls)),

@@ -100,6 +100,7 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
             score=passage.score,
             text=passage.content,
             url=passage.url,
+            page=passage.page,
             learned_id=passage.learned_id,
         )
         for number, passage in enumerate(passages, start=1)

@@ -32,6 +32,7 @@ _CARRIED_FIELDS = (
     "content_hash",
     "source",
     "conflict",
+    "page",
     "places",
 )
 
@@ -54,7 +55,7 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
             chunk = kept[draft.content_hash].pop()
             places = _places(draft)
             if chunk.index != index or chunk.conflict is not None or chunk.places != places:
-                chunk.index, chunk.places = index, places
+                chunk.index, chunk.page, chunk.places = index, _page(draft), places
                 mark_found_again(chunk)
                 moved.append(chunk)
         else:
@@ -65,7 +66,7 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
     fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
     Chunk.objects.filter(pk__in=gone).delete()
-    moved_fields = ["index", "conflict", "enabled", "places"]
+    moved_fields = ["index", "conflict", "enabled", "page", "places"]
     Chunk.objects.bulk_update(moved, moved_fields, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
@@ -95,7 +96,7 @@ def _carried(
             mark_found_again(chunk)
             carry_over(chunk, draft)
             chunk.index, chunk.category = place, categories.get(draft.category)
-            chunk.places = _places(draft)
+            chunk.page, chunk.places = _page(draft), _places(draft)
         elif chunk.is_edited:
             mark_removed(chunk)
         else:
@@ -122,8 +123,13 @@ def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category
         knowledge_units=units,
         units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
         content_hash=draft.content_hash,
+        page=_page(draft),
         places=_places(draft),
     )
+
+
+def _page(draft: ChunkDraft) -> int | None:
+    return draft.places[0].page if draft.places else None
 
 
 def _places(draft: ChunkDraft) -> list[list[float]] | None:

@@ -73,6 +73,8 @@ class Passage:
     validated_at: float = 0.0
     #: Where its document's page is; known once the passage is confirmed, empty for a file.
     url: str = ""
+    #: The page of its document that it begins on, from 1; known once the passage is confirmed, where the format has pages.
+    page: int | None = None
 
     @property
     def relevance(self) -> float:

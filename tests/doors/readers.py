@@ -76,6 +76,8 @@ _CLOSED = {
     "chat-conversation",
     "shared-thread",
     "cited-passage",
+    "cited-page",
+    "cited-page-image",
     "conversation-detail",
     "conversation-messages",
     "conversation-export",
@@ -211,9 +213,11 @@ class Visitors:
             "turn_id": turn.pk,
             "message_id": self.world.answers[owner],
             "rest": "none",
+            "number": 1,
+            "page": 1,
             "token": world.shared.get(owner, world.shared["page"]).token,
         }
-        if door.name == "cited-passage":
+        if door.name in ("cited-passage", "cited-page", "cited-page-image"):
             values["token"] = passage_token(turn.pk, 1)
         return "/" + door.route.format(**values)
 

@@ -56,6 +56,7 @@ def page_strings() -> dict[str, str]:
         "tool.deny": _("Refuser"),
         "tool.pause": _("Un outil demande votre accord avant de continuer."),
         "tool.seconds": _("{seconds} s"),
+        "citedPage": _("Voir la page {page} du document"),
         # Sources and the passage behind a citation.
         "sources": _("Sources"),
         "citation": _("Source {n} : {title}"),

@@ -17,11 +17,12 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from agents.effective import effective_config
 from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments
 from chat.access.visitors import Reader, visitor_of
-from chat.archive.cited_passages import CitedPassage, cited_passage
+from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of
 from chat.archive.export.documents import exported_exchanges
 from chat.archive.sharing import shared_thread
 from chat.doors.page.framing import content_policy, suggestions
@@ -80,7 +81,7 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
         "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
         "login_url": reverse(settings.LOGIN_URL),
     }
-    return _not_kept(
+    return not_kept(
         request, render(request, "chat/shared.html", context, status=200 if shared else 404)
     )
 
@@ -97,14 +98,16 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "passage": passage,
         "source": rendered_source(passage.source, rendered_texts([text])) if passage else None,
+        "pages": pages_of(passage) if passage else None,
+        "token": token,
         "login_url": reverse(settings.LOGIN_URL),
     }
-    return _not_kept(
+    return not_kept(
         request, render(request, "chat/passage.html", context, status=200 if passage else 404)
     )
 
 
-def _not_kept(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+def not_kept(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     """To be read only: no search engine keeps it, and its address is told to no other site."""
     response["Content-Security-Policy"] = _policy(request.get_host())
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
@@ -145,7 +148,7 @@ def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse
             "urls": {"conversations": reverse("conversation-list"), "home": reverse("chat-home")},
         },
     }
-    return _not_kept(request, render(request, "chat/kept.html", context))
+    return not_kept(request, render(request, "chat/kept.html", context))
 
 
 def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation]:
@@ -190,9 +193,17 @@ def _config(
             "messages": "/api/messages/",
             "socket": "/ws/chat/{id}/",
             "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else "/",
+            "citedPage": _cited_page(deployment),
             "turnAdmin": f"{admin}chat/turn/{{id}}/change/" if admin else "",
         },
     }
+
+
+def _cited_page(deployment: Deployment | None) -> str:
+    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where none is."""
+    if deployment is None or not effective_config(deployment).show_cited_pages:
+        return ""
+    return "/api/rag/turns/{turn}/sources/{n}/page"
 
 
 def _shared_config(request: HttpRequest) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 // The passage behind a citation: a column beside the conversation on a wide screen, a modal sheet on a narrow one.
 // Focus goes to its title when it opens and back to where it came from when it closes.
 
-import { byId, say, sourceTitle } from "./dom.js";
+import { byId, config, say, sourceTitle } from "./dom.js";
 import { StreamedMarkdown } from "./markdown.js";
 
 const WIDE = window.matchMedia("(min-width: 1100px)");
@@ -11,9 +11,11 @@ const text = new StreamedMarkdown(byId("passage-text"));
 const OF_A_DOCUMENT = { turn: "passage", numbers: null };
 let opener = null;
 
-export function openPassage(source, from) {
+/** `turnId` is the turn whose answer cites it. */
+export function openPassage(source, from, turnId) {
   markOpener(false);
   fill(source);
+  linkPage(source, turnId);
   if (panel.open && panel.matches(":modal") === WIDE.matches) panel.close();
   opener = from;
   if (!panel.open) {
@@ -54,6 +56,17 @@ function fill(source) {
   if (address) byId("passage-link").href = address;
   else byId("passage-link").removeAttribute("href");
   text.update(source.text, OF_A_DOCUMENT);
+}
+
+/** The page of a PDF that it stands on, where readers may open it. */
+function linkPage(source, turnId) {
+  const link = byId("passage-page");
+  const pattern = config.urls.citedPage;
+  const isShown = Boolean(pattern && source.page && turnId);
+  link.parentElement.hidden = !isShown;
+  if (!isShown) { link.removeAttribute("href"); return; }
+  link.href = pattern.replace("{turn}", turnId).replace("{n}", source.n);
+  link.textContent = say("citedPage", { page: source.page });
 }
 
 panel.addEventListener("close", () => {

@@ -339,11 +339,12 @@ export class Thread {
     if (!from) return;
     event.preventDefault();
     const element = from.closest(".exchange");
-    const source = this.exchanges.find((exchange) => exchange.element === element)?.source(Number(from.dataset.n));
+    const cited = this.exchanges.find((exchange) => exchange.element === element);
+    const source = cited?.source(Number(from.dataset.n));
     if (!source) return;
     // A reader who looks at a passage is not taken to the end when the lines move.
     this.follows = false;
-    openPassage(source, from);
+    openPassage(source, from, cited.turnId);
   }
 
   // Scrolling: the end stays in view as long as the reader is there.

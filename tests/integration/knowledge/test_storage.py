@@ -45,6 +45,11 @@ class StorageTests(TestCase):
             assert storage_problem(may_mark=True) is None
             assert StorageMark.objects.exists()
 
+    def test_older_site_whose_newest_file_is_no_text_is_marked(self) -> None:
+        with machine():
+            store_document(agent=make_agent(), name="a.pdf", data=b"%PDF-1.4\n%\xe4\xf0\xed\xf8")
+            assert storage_problem(may_mark=True) is None
+
     def test_other_content_under_the_name_is_another_storage(self) -> None:
         with machine():
             storage_problem(may_mark=True)

@@ -1,0 +1,103 @@
+"""The page of a document that a citation leads to, with its passage marked.
+
+It is a page of pictures: the file itself is never given, nor a page that the passage does not stand on. Who may see it is asked
+anew for each: the deployment open to them, its setting, the passage still there. Absent and refused are not told apart.
+"""
+
+import uuid
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import quote_etag
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from chat.access.permissions import owned_turn
+from chat.access.rate_limits import address_of, limit_reading
+from chat.access.visitors import Reader
+from chat.archive.cited_passages import (
+    CitedPassage,
+    cited_passage,
+    pages_of,
+    passage_token,
+)
+from chat.doors.page.views import not_kept
+from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundError
+from knowledge.cited_pages import CitedPages, page_picture
+from knowledge.exceptions import PagePictureError
+
+
+@never_cache
+@require_safe
+def own_page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> HttpResponse:
+    """From a source of one's own answer to the page that it comes from."""
+    try:
+        turn = owned_turn(Reader.now(request.session), turn_id)
+    except TurnNotFoundError:
+        return _closed(request)
+    return redirect("cited-page", passage_token(turn.pk, number))
+
+
+@never_cache
+@require_safe
+def cited_page(request: HttpRequest, token: str) -> HttpResponse:
+    """The pages of a passage, as pictures with the passage marked."""
+    passage, pages = _found(request, token)
+    if passage is None or pages is None:
+        return _closed(request)
+    context = {
+        "passage": passage,
+        "document": pages.document,
+        "text": passage.source.get("text"),
+        "token": token,
+        "pages": [
+            {
+                "number": number,
+                "boxes": boxes,
+                "image": reverse("cited-page-image", args=[token, number]),
+            }
+            for number, boxes in pages.boxes.items()
+        ],
+    }
+    return not_kept(request, render(request, "chat/cited_page.html", context))
+
+
+@require_safe
+def page_image(request: HttpRequest, token: str, page: int) -> HttpResponse:
+    """A page of a passage as PNG, kept by this reader's browser alone."""
+    _passage, pages = _found(request, token)
+    if pages is None or page not in pages.boxes:
+        return HttpResponse(status=404)
+    etag = quote_etag(f"{pages.document.file_hash[:32]}-{page}")
+    if request.headers.get("If-None-Match") == etag:
+        return _cached(HttpResponseNotModified(), etag)
+    try:
+        limit_reading("read", request.user.pk, address_of(request))
+        picture = page_picture(pages.document, page)
+    except RateLimitedError as error:
+        return HttpResponse(status=error.status)
+    except PagePictureError as error:
+        return HttpResponse(status=error.status, headers={"Retry-After": "5"})
+    return _cached(HttpResponse(picture, content_type="image/png"), etag)
+
+
+def _cached(response: HttpResponse, etag: str) -> HttpResponse:
+    response["ETag"] = etag
+    response["Cache-Control"] = f"private, max-age={settings.PAGE_PICTURE_CACHE_SECONDS}"
+    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    return response
+
+
+def _found(request: HttpRequest, token: str) -> tuple[CitedPassage | None, CitedPages | None]:
+    try:
+        passage = cited_passage(request.user, token)
+    except LinkNotFoundError:
+        return None, None
+    return passage, pages_of(passage)
+
+
+def _closed(request: HttpRequest) -> HttpResponse:
+    context = {"login_url": reverse(settings.LOGIN_URL)}
+    return not_kept(request, render(request, "chat/cited_page.html", context, status=404))

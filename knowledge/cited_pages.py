@@ -1,0 +1,112 @@
+"""The pages that a cited passage stands on: which, where on them, and their pictures.
+
+Whoever calls has asked already whether this person may see them. Only pages of the passage are named; the file is never given.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from knowledge.exceptions import PagePictureError
+from knowledge.models import Chunk, Document, SourceType
+from knowledge.reading.drawing import UndrawablePageError, draw_page
+
+logger = logging.getLogger(__name__)
+
+#: Left, top, right, bottom in hundredths of the page's width and height.
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPages:
+    """A document, and by page number (from 1) the boxes of the passage on it; empty where only the page is known."""
+
+    document: Document
+    boxes: dict[int, list[Box]]
+
+
+def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPages | None:
+    """The pages of a passage that still stands in a PDF of these agents; `None` for any other."""
+    if chunk_id is None:
+        return None
+    chunk = (
+        Chunk.objects.served()
+        .filter(pk=chunk_id, document__agent__in=agent_ids, document__source_type=SourceType.PDF)
+        .select_related("document")
+        .first()
+    )
+    if chunk is None or not chunk.places:
+        return None
+    boxes: dict[int, list[Box]] = {}
+    for page, x0, y0, x1, y1 in chunk.places:
+        if page not in boxes and len(boxes) >= settings.MAX_CITED_PAGES:
+            continue
+        found = boxes.setdefault(page, [])
+        if x1 > x0 and y1 > y0:
+            found.append((100 * x0, 100 * y0, 100 * (x1 - x0), 100 * (y1 - y0)))
+    return CitedPages(chunk.document, boxes)
+
+
+class _Pictures:
+    """The last pictures of this process, and how many are drawn at once."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        self._drawing = threading.BoundedSemaphore(settings.PAGE_PICTURES_AT_ONCE)
+
+    def of(self, document: Document, page: int) -> bytes:
+        key = document.file_hash, page
+        if (found := self._find(key)) is not None:
+            return found
+        if not self._drawing.acquire(timeout=settings.PAGE_PICTURE_SECONDS):
+            raise PagePictureError("too many pages are drawn")
+        try:
+            # Somebody else may have drawn it meanwhile.
+            found = self._find(key)
+            return found if found is not None else self._keep(key, _drawn(document, page))
+        finally:
+            self._drawing.release()
+
+    def _find(self, key: tuple[str, int]) -> bytes | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _keep(self, key: tuple[str, int], picture: bytes) -> bytes:
+        with self._lock:
+            self._kept[key] = picture
+            while len(self._kept) > settings.PAGE_PICTURES_KEPT:
+                self._kept.popitem(last=False)
+        return picture
+
+
+def _drawn(document: Document, page: int) -> bytes:
+    try:
+        with document.file.open("rb") as file:
+            data = file.read()
+        return draw_page(
+            data,
+            page,
+            pixels=settings.PAGE_PICTURE_PIXELS,
+            seconds=settings.PAGE_PICTURE_SECONDS,
+            memory=settings.PARSE_MEMORY_BYTES,
+            folder=str(settings.BASE_DIR),
+        )
+    except (UndrawablePageError, OSError, ValueError) as error:
+        # `ValueError`: a document whose file was never stored.
+        logger.warning("A page cannot be drawn: %s.", type(error).__name__)
+        raise PagePictureError(f"document {document.pk}, page {page}") from error
+
+
+_pictures = _Pictures()
+
+
+def page_picture(document: Document, page: int) -> bytes:
+    """A page as PNG. Raises `PagePictureError` where it cannot be drawn now. Synchronous, for a second or so."""
+    return _pictures.of(document, page)

@@ -1,0 +1,161 @@
+"""The page of a PDF that a citation leads to: who may open it, what it shows, and what it never does."""
+
+import re
+from typing import Any
+from unittest.mock import patch
+
+from django.contrib.auth.models import Group
+from django.core.cache import cache
+from django.test import TestCase
+from django.urls import reverse
+from fpdf import FPDF
+
+from agents.models import Audience
+from chat.archive.cited_passages import passage_token
+from chat.models import Message, Role
+from knowledge.indexing.path import index_documents, store_document
+from knowledge.models import Chunk, Document
+from tests.factories import (
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_user,
+    source_of,
+)
+
+TEXTS = ("Le télétravail est ouvert deux jours par semaine. ", "La prime est versée en juin. ")
+
+
+def guide() -> bytes:
+    pdf = FPDF(unit="pt", format="A4")
+    for text in TEXTS:
+        pdf.add_page()
+        pdf.set_font("helvetica", size=11)
+        pdf.multi_cell(0, 14, text * 24)
+    return bytes(pdf.output())
+
+
+class CitedPageTests(TestCase):
+    def setUp(self) -> None:
+        cache.clear()
+        self.deployment = make_deployment(make_agent())
+        self.document = store_document(
+            agent=self.deployment.agent, name="guide.pdf", data=guide()
+        ).document
+        index_documents(agent=self.deployment.agent, documents=[self.document])
+        self.chunk = Chunk.objects.filter(document=self.document).order_by("index")[0]
+        self.reader = make_user()
+        self.turn = self.cite(self.chunk)
+        self.client.force_login(self.reader)
+
+    def cite(self, chunk: Chunk) -> Any:
+        conversation = make_conversation(self.deployment, user=self.reader)
+        turn = make_exchange(conversation, "Et ?", "Oui [1].")
+        answers = Message.objects.filter(turn=turn, role=Role.ASSISTANT)
+        answers.update(sources=[source_of(chunk, page=1)])
+        return turn
+
+    def page(self) -> Any:
+        return self.client.get(reverse("cited-page", args=[passage_token(self.turn.pk, 1)]))
+
+    def image(self, page: int = 1, *, headers: dict[str, str] | None = None) -> Any:
+        token = passage_token(self.turn.pk, 1)
+        return self.client.get(reverse("cited-page-image", args=[token, page]), headers=headers)
+
+    def test_source_of_an_own_answer_leads_to_its_page(self) -> None:
+        address = reverse("turn-source-page", args=[self.turn.pk, 1])
+        response = self.client.get(address, follow=True)
+        self.assertContains(response, "Page 1")
+        self.client.force_login(make_user())
+        assert self.client.get(address).status_code == 404
+
+    def test_passage_is_marked_where_it_stands(self) -> None:
+        html = self.page().content.decode()
+        [box] = re.findall(
+            r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html
+        )
+        x, y, width, height = map(float, box)
+        assert x < 10
+        assert y < 10
+        assert 80 < width < 100
+        assert 5 < height < 40
+
+    def test_page_is_drawn_apart_and_kept_by_this_browser_alone(self) -> None:
+        response = self.image()
+        assert response.content.startswith(b"\x89PNG\r\n")
+        assert "private" in response["Cache-Control"]
+        again = self.image(headers={"If-None-Match": response["ETag"]})
+        assert again.status_code == 304
+        with patch("knowledge.cited_pages.draw_page") as draw:
+            assert self.image().content == response.content
+        draw.assert_not_called()
+
+    def test_page_that_the_passage_does_not_stand_on_is_not_shown(self) -> None:
+        assert self.image(2).status_code == 404
+
+    def test_passage_page_leads_to_it(self) -> None:
+        token = passage_token(self.turn.pk, 1)
+        response = self.client.get(reverse("cited-passage", args=[token]))
+        self.assertContains(response, reverse("cited-page", args=[token]))
+        self.assertContains(response, "Voir la page 1 du document")
+
+    def assert_closed(self) -> None:
+        assert self.page().status_code == 404
+        assert self.image().status_code == 404
+
+    def test_deployment_that_does_not_show_pages_shows_none(self) -> None:
+        self.deployment.config_overlay = {"show_cited_pages": False}
+        self.deployment.save()
+        self.assert_closed()
+        home = self.client.get(reverse("chat-deployment", args=[self.deployment.slug]))
+        assert home.context["config"]["urls"]["citedPage"] == ""
+
+    def test_deployment_that_is_for_others_shows_none(self) -> None:
+        self.deployment.audience = Audience.GROUPS
+        self.deployment.save()
+        self.deployment.groups.add(Group.objects.create(name="others"))
+        self.assert_closed()
+
+    def test_passage_or_document_that_is_switched_off_or_gone_is_not_shown(self) -> None:
+        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=False)
+        self.assert_closed()
+        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=True)
+        Document.objects.update(enabled=False)
+        self.assert_closed()
+        Document.objects.update(enabled=True)
+        assert self.page().status_code == 200
+        self.chunk.delete()
+        self.assert_closed()
+
+    def test_document_of_another_agent_is_not_shown(self) -> None:
+        Document.objects.update(agent=make_agent())
+        self.assert_closed()
+
+    def test_forged_address_opens_nothing(self) -> None:
+        for name, more in (("cited-page", []), ("cited-page-image", [1])):
+            address = reverse(name, args=[f"{passage_token(self.turn.pk, 1)}x", *more])
+            assert self.client.get(address).status_code == 404
+
+    def test_page_that_cannot_be_drawn_says_so_and_is_tried_again_later(self) -> None:
+        self.document.file.storage.delete(str(self.document.file.name))
+        Document.objects.update(file_hash="another")
+        with self.assertLogs("knowledge.cited_pages"):
+            response = self.image()
+        assert response.status_code == 503
+        assert response["Retry-After"]
+
+    def test_damaged_file_and_a_page_of_any_size_stay_within_bounds(self) -> None:
+        with self.document.file.open("wb") as file:
+            file.write(b"%PDF-1.4 nothing\n%%EOF")
+        Document.objects.update(file_hash="damaged")
+        with self.assertLogs("knowledge.cited_pages"):
+            assert self.image().status_code == 503
+        pdf = FPDF(unit="pt", format=(14_000, 14_000))
+        pdf.add_page()
+        with self.document.file.open("wb") as file:
+            file.write(bytes(pdf.output()))
+        Document.objects.update(file_hash="huge")
+        picture = self.image().content
+        width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
+        assert width * height <= 2_500_000
