@@ -496,6 +496,6 @@ LOGGING = {
     "loggers": {
         # These log whole requests, headers included, at INFO and DEBUG.
         name: {"level": "WARNING"}
-        for name in ("httpx", "httpx2", "httpcore", "httpcore2", "pypdf", "fontTools")
+        for name in ("httpx", "httpx2", "httpcore", "httpcore2", "fontTools")
     },
 }

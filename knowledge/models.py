@@ -132,6 +132,8 @@ class Document(models.Model):
     )
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
+    #: Of the reader that read it last (`knowledge.reading.versions`); 0 before readers had versions.
+    reader_version = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
     #: By indexing method, the fingerprint of the rows that the points were made of.
     indexed_state = models.JSONField(default=dict, blank=True, editable=False)
 
@@ -276,6 +278,8 @@ class Chunk(models.Model):
     rejected_units = models.JSONField(
         _("questions écartées"), default=list, blank=True, editable=False
     )
+    #: Where it stands, for a format with pages: `[page, left, top, right, bottom]`, boxes as shares of the page. Null: not known.
+    places = models.JSONField(null=True, blank=True, editable=False)
     #: The model that was asked and the text it was given, so that the same question is not paid twice.
     asked_with = models.CharField(max_length=300, blank=True, default="", editable=False)
 
@@ -293,6 +297,11 @@ class Chunk(models.Model):
     @property
     def is_edited(self) -> bool:
         return self.source is not None
+
+    @property
+    def page(self) -> int | None:
+        """The page that it begins on, from 1; `None` where that is not known, or its format has none."""
+        return int(self.places[0][0]) if self.places else None
 
     @property
     def is_in_conflict(self) -> bool:

@@ -12,7 +12,7 @@ from django.db import transaction
 from knowledge.editing import carry_over, document_text, mark_found_again, mark_removed
 from knowledge.merging import resemblance
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
-from knowledge.reading.chunking import ChunkDraft, units_as_json
+from knowledge.reading.chunking import ChunkDraft, places_as_json, units_as_json
 
 #: Words in common from which a new text counts as the successor of an edited one.
 _SUCCESSOR = 0.4
@@ -32,6 +32,7 @@ _CARRIED_FIELDS = (
     "content_hash",
     "source",
     "conflict",
+    "places",
 )
 
 
@@ -51,8 +52,9 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     for index, draft in enumerate(drafts):
         if kept[draft.content_hash]:
             chunk = kept[draft.content_hash].pop()
-            if chunk.index != index or chunk.conflict is not None:
-                chunk.index = index
+            places = _places(draft)
+            if chunk.index != index or chunk.conflict is not None or chunk.places != places:
+                chunk.index, chunk.places = index, places
                 mark_found_again(chunk)
                 moved.append(chunk)
         else:
@@ -63,7 +65,8 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
     fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
     Chunk.objects.filter(pk__in=gone).delete()
-    Chunk.objects.bulk_update(moved, ["index", "conflict", "enabled"], batch_size=_WRITE_BATCH)
+    moved_fields = ["index", "conflict", "enabled", "places"]
+    Chunk.objects.bulk_update(moved, moved_fields, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
 
@@ -92,6 +95,7 @@ def _carried(
             mark_found_again(chunk)
             carry_over(chunk, draft)
             chunk.index, chunk.category = place, categories.get(draft.category)
+            chunk.places = _places(draft)
         elif chunk.is_edited:
             mark_removed(chunk)
         else:
@@ -118,7 +122,12 @@ def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category
         knowledge_units=units,
         units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
         content_hash=draft.content_hash,
+        places=_places(draft),
     )
+
+
+def _places(draft: ChunkDraft) -> list[list[float]] | None:
+    return places_as_json(draft.places) or None
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

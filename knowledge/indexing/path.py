@@ -36,6 +36,7 @@ from knowledge.indexing.units import complete_units
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
+from knowledge.reading.versions import reader_version
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,9 @@ def store_document(
         document = Document.objects.select_for_update().get(pk=key)
         is_same = document.file_hash == digest
         same_category = category is None or document.category_id == category.pk
-        if is_same and document.status == DocumentStatus.INDEXED and same_category:
+        is_current = document.reader_version >= reader_version(document.source_type)
+        is_indexed = document.status == DocumentStatus.INDEXED and is_current
+        if is_same and is_indexed and same_category:
             return StoredDocument(document, changed=False)
         replaced = "" if is_same else document.file.name
         if not is_same:
@@ -114,7 +117,7 @@ def _read_and_cut(
 
 def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
     """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
-    found = _read(reader, document)
+    found = read_stored(reader, document)
     with transaction.atomic():
         rows = Document.objects.select_for_update().filter(pk=document.pk)
         digest = rows.values_list("file_hash", flat=True).first()
@@ -135,7 +138,8 @@ def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
     return True
 
 
-def _read(reader: Reader, document: Document) -> ReadDocument | str:
+def read_stored(reader: Reader, document: Document) -> ReadDocument | str:
+    """What a document's stored file says, or why it could not be read."""
     try:
         with document.file.open("rb") as file:
             return reader.read(file.read(), filename=document.file_name)
@@ -151,11 +155,16 @@ def _read(reader: Reader, document: Document) -> ReadDocument | str:
 
 
 def _update_document(document: Document, read: ReadDocument) -> None:
-    before = (document.title, document.source_type, document.language)
-    document.title, document.source_type = read.title[:500], read.source_type
-    document.language = read.language
-    if (document.title, document.source_type, document.language) != before:
-        document.save(update_fields=["title", "source_type", "language"])
+    found = {
+        "title": read.title[:500],
+        "source_type": read.source_type,
+        "language": read.language,
+        "reader_version": reader_version(read.source_type),
+    }
+    if any(getattr(document, field) != value for field, value in found.items()):
+        for field, value in found.items():
+            setattr(document, field, value)
+        document.save(update_fields=list(found))
 
 
 def update_documents(

@@ -58,14 +58,27 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedLine:
+    """A line of the document as it stands on its page (from 1): left, top, right, bottom as shares of the page, 0 to 1."""
+
+    text: str
+    page: int
+    box: tuple[float, float, float, float]
+    is_title: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """`above`: the titles of what a page is part of, as it says itself, and its own; empty where it says nothing."""
+    """`lines` say where the words of the blocks stand, in their order, where the format has pages. `above`: the titles of what
+    a page of a site is part of, as it says itself, and its own; empty where it says nothing.
+    """
 
     title: str
     blocks: tuple[Block, ...]
     source_type: SourceType
     notices: tuple[str, ...] = ()
     above: tuple[str, ...] = ()
+    lines: tuple[PlacedLine, ...] = ()
 
 
 @dataclass(slots=True)
@@ -84,6 +97,7 @@ class Outline:
         self.category = ""
         self.blocks: list[Block] = []
         self.notices: list[str] = []
+        self.lines: list[PlacedLine] = []
         self._stack: list[_Heading] = []
         self._inferred: tuple[str, ...] = ()
 
@@ -176,6 +190,7 @@ class Outline:
             blocks=tuple(_undoubled(block, title) for block in self.blocks),
             source_type=source_type,
             notices=tuple(self.notices),
+            lines=tuple(self.lines),
         )
 
     def _root(self) -> str:

@@ -1,4 +1,4 @@
-"""Text of pages that are pictures, recognised by Tesseract where it is installed.
+"""Lines of pages that are pictures, recognised by Tesseract where it is installed, with their place.
 
 A page is drawn in grey (PDFium, in this process, which is the isolated reader) and handed to `tesseract` through a pipe: no
 file is written. Bounds: pixels of a page, seconds of a page, seconds of a document. A page that fails or comes too late is
@@ -12,11 +12,14 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pypdfium2
 from django.conf import settings
+
+from knowledge.parsing.base import PlacedLine
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +27,16 @@ logger = logging.getLogger(__name__)
 _DOTS_PER_INCH = 300
 _UNITS_PER_INCH = 72
 _LIST_SECONDS = 20.0
+#: Of its table: how many columns, and the level of a row that is a word.
+_COLUMNS = 12
+_WORD = "5"
 
 
 @dataclass(slots=True)
 class Recognised:
-    """Texts by page number; `late` are the pages for which no time was left."""
+    """Lines by page number; `late` are the pages for which no time was left."""
 
-    texts: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, list[PlacedLine]] = field(default_factory=dict)
     late: list[int] = field(default_factory=list)
 
 
@@ -55,40 +61,52 @@ def ocr_languages() -> str:
     return "+".join(code for code in settings.OCR_LANGUAGES if code in installed)
 
 
-def recognise_pages(data: bytes, numbers: Sequence[int], *, languages: str) -> Recognised:
-    """The texts of these pages (counted from 1) of a PDF."""
-    import pypdfium2  # a large library, for scans only
-
+def recognise_pages(document: Any, numbers: Sequence[int], *, languages: str) -> Recognised:
+    """The lines of these pages (counted from 1) of a PDF that PDFium has opened."""
     found = Recognised()
     deadline = time.monotonic() + settings.OCR_DOCUMENT_SECONDS
-    try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError:
-        return found
-    try:
-        for number in numbers:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                found.late.append(number)
-                continue
-            try:
-                picture = _picture(document, number)
-            except (pypdfium2.PdfiumError, ValueError, ArithmeticError) as error:
-                logger.warning("A page cannot be drawn: %s.", type(error).__name__)
-                continue
-            seconds = min(settings.OCR_PAGE_SECONDS, left)
-            if text := _read(picture, languages=languages, seconds=seconds):
-                found.texts[number] = text
-    finally:
-        document.close()
+    for number in numbers:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            found.late.append(number)
+            continue
+        try:
+            picture, width, height = _picture(document, number)
+        except (pypdfium2.PdfiumError, ValueError, ArithmeticError) as error:
+            logger.warning("A page cannot be drawn: %s.", type(error).__name__)
+            continue
+        seconds = min(settings.OCR_PAGE_SECONDS, left)
+        table = _read(picture, languages=languages, seconds=seconds)
+        if lines := list(_lines(table, number, width, height)):
+            found.lines[number] = lines
     return found
+
+
+def _lines(table: str, page: int, width: int, height: int) -> Iterator[PlacedLine]:
+    """Lines out of Tesseract's table of words: a block, a paragraph, a line and a word number, then a box in pixels."""
+    lines: dict[tuple[str, ...], list[tuple[str, list[int]]]] = {}
+    for row in table.splitlines():
+        cells = row.split("\t")
+        if len(cells) == _COLUMNS and cells[0] == _WORD and cells[-1].strip():
+            try:
+                left, top, wide, high = map(int, cells[6:10])
+            except ValueError:
+                continue
+            box = [left, top, left + wide, top + high]
+            lines.setdefault(tuple(cells[1:5]), []).append((cells[-1].strip(), box))
+    for words in lines.values():
+        x0, y0 = (min(box[side] for _word, box in words) for side in (0, 1))
+        x1, y1 = (max(box[side] for _word, box in words) for side in (2, 3))
+        text = " ".join(word for word, _box in words)
+        yield PlacedLine(text, page, (x0 / width, y0 / height, x1 / width, y1 / height))
 
 
 def _command() -> str:
     return (shutil.which(settings.OCR_COMMAND) or "") if settings.OCR_COMMAND else ""
 
 
-def _picture(document: Any, number: int) -> bytes:
+def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
+    """A page in grey as Tesseract reads it, with its width and height in pixels."""
     page = document[number - 1]
     width, height = page.get_size()
     # A page may claim any size.
@@ -99,15 +117,16 @@ def _picture(document: Any, number: int) -> bytes:
         pixels = b"".join(
             pixels[row * stride : row * stride + bitmap.width] for row in range(bitmap.height)
         )
-    header = f"P5\n{bitmap.width} {bitmap.height}\n255\n".encode()
+    size = bitmap.width, bitmap.height
     bitmap.close()
     page.close()
-    return header + pixels
+    return f"P5\n{size[0]} {size[1]}\n255\n".encode() + pixels, *size
 
 
 def _read(picture: bytes, *, languages: str, seconds: float) -> str:
-    """What Tesseract reads; empty where it fails or takes too long."""
+    """What Tesseract reads, as its table; empty where it fails or takes too long."""
     command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH)]
+    command.append("tsv")
     try:
         process = subprocess.Popen(  # noqa: S603  # the operator's command, no argument of a user
             command,

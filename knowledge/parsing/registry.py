@@ -53,7 +53,7 @@ _PARSERS = {
     SourceType.MARKDOWN: "knowledge.parsing.markdown.parse_markdown",
     SourceType.TEXT: "knowledge.parsing.text.parse_text",
     SourceType.HTML: "knowledge.parsing.html.page.parse_html",
-    SourceType.PDF: "knowledge.parsing.pdf.parse_pdf",
+    SourceType.PDF: "knowledge.parsing.pdf.document.parse_pdf",
     SourceType.DOCX: "knowledge.parsing.docx.parse_docx",
     SourceType.PPTX: "knowledge.parsing.pptx.parse_pptx",
     SourceType.XLSX: "knowledge.parsing.xlsx.parse_xlsx",

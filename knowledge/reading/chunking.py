@@ -41,6 +41,22 @@ def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A box on a page (from 1), as shares of its width and height from the top left corner; an empty box is the page alone."""
+
+    page: int
+    x0: float = 0.0
+    y0: float = 0.0
+    x1: float = 0.0
+    y1: float = 0.0
+
+
+def places_as_json(places: Sequence[Place]) -> list[list[float]]:
+    """As `Chunk.places` holds them."""
+    return [[place.page, place.x0, place.y0, place.x1, place.y1] for place in places]
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkDraft:
     content: str
     parent_context: str
@@ -50,6 +66,7 @@ class ChunkDraft:
     summary: str = ""
     #: Where the page can be opened at it, as `Block` has it.
     anchor: str = ""
+    places: tuple[Place, ...] = ()
 
     @property
     def content_hash(self) -> str:

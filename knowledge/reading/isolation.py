@@ -26,7 +26,8 @@ from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
 from knowledge.parsing.registry import parse_document
-from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, affordable_chunks
+from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
+from knowledge.reading.places import placed_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def read_here(data: bytes, *, filename: str) -> ReadDocument:
         parsed.title[: settings.MAX_HEADING_CHARACTERS],
         parsed.source_type,
         notices,
-        tuple(drafts),
+        tuple(placed_chunks(drafts, parsed)),
         _language_of(parsed),
     )
 
@@ -178,6 +179,7 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
                     **draft,
                     "units": tuple(KnowledgeUnit(**unit) for unit in draft["units"]),
                     "keywords": tuple(draft["keywords"]),
+                    "places": tuple(Place(**place) for place in draft["places"]),
                 }
             )
             for draft in value["drafts"]

@@ -24,7 +24,11 @@ assert kind == b"P5" and len(pixels) == width * height
 open(os.environ["SEEN"], "a").write(f"{{width}}x{{height}} {{sys.argv[sys.argv.index('-l') + 1]}}\\n")
 {act}
 if min(pixels) < 100:
-    print("Le congé dure cinq\\nsemaines par an.\\n\\nIl se prend d'un\\ncommun accord.\\f")
+    print("level\\tpage_num\\tblock_num\\tpar_num\\tline_num\\tword_num\\tleft\\ttop\\twidth\\theight\\tconf\\ttext")
+    for number, line in enumerate(["Le congé dure cinq", "semaines par an.", "", "Il se prend d'un", "commun accord."]):
+        print(4, 1, 1, 1, number, 0, 0, 0, int(width), int(height), -1, "", sep="\\t")
+        for rank, word in enumerate(line.split()):
+            print(5, 1, 1, 1, number, rank, 200 + 300 * rank, 300 + 60 * number, 290, 50, 91.5, word, sep="\\t")
 """
 
 

@@ -1,0 +1,99 @@
+"""Documents that an older reader read: which they are, what reading them again would change, and doing it.
+
+Their stored files are read; a passage whose text is the same keeps its row, its points and its vectors.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from agents.effective import agent_setting
+from agents.llm.base import language_model
+from agents.models import Agent
+from knowledge.indexing.path import index_documents, read_stored
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.models import BuildPhase, Document, DocumentStatus
+from knowledge.reading.isolation import Reader, isolated_reader
+from knowledge.reading.versions import read_by_older
+
+#: Documents that are read, then written, together: a run that is cut goes on after the last such batch.
+_BATCH = 20
+
+
+@dataclass(slots=True)
+class RereadingCost:
+    """What reading again would do: passages kept as they are, new ones (each embedded once), those that go; seconds of reading."""
+
+    documents: int = 0
+    unreadable: int = 0
+    kept: int = 0
+    new: int = 0
+    gone: int = 0
+    #: New passages that a model would be asked to write questions for.
+    questions: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, float]:
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
+
+
+def outdated_documents(agent: Agent | None = None) -> list[Document]:
+    found = Document.objects.filter(read_by_older(), status=DocumentStatus.INDEXED)
+    if agent is not None:
+        found = found.filter(agent=agent)
+    return list(found.select_related("agent").order_by("agent_id", "name"))
+
+
+def cost_of_rereading(
+    documents: Sequence[Document], *, on_progress: OnProgress = no_progress
+) -> RereadingCost:
+    """Read the files and compare; nothing is written and no model is asked."""
+    cost, started = RereadingCost(), time.monotonic()
+    with isolated_reader() as reader:
+        for done, document in enumerate(documents, start=1):
+            _add_cost(cost, reader, document)
+            on_progress(done, len(documents), BuildPhase.READING)
+    cost.seconds = time.monotonic() - started
+    return cost
+
+
+def _add_cost(cost: RereadingCost, reader: Reader, document: Document) -> None:
+    cost.documents += 1
+    found = read_stored(reader, document)
+    if isinstance(found, str):
+        cost.unreadable += 1
+        return
+    before = Counter(document.chunks.values_list("content_hash", flat=True))
+    after = Counter(draft.content_hash for draft in found.drafts)
+    kept = (before & after).total()
+    cost.kept += kept
+    cost.new += after.total() - kept
+    cost.gone += before.total() - kept
+    if agent_setting(document.agent, "generate_questions") and language_model() is not None:
+        known = set(before)
+        cost.questions += sum(
+            not draft.units and draft.content_hash not in known for draft in found.drafts
+        )
+
+
+def reread_documents(
+    documents: Sequence[Document],
+    *,
+    report: IndexReport | None = None,
+    on_progress: OnProgress = no_progress,
+) -> IndexReport:
+    """Read the files again and bring the index up to date; may be cut and run again at any moment."""
+    report = report or IndexReport()
+    for agent, batch in _batches(documents):
+        index_documents(agent=agent, documents=batch, report=report, on_progress=on_progress)
+    return report
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[tuple[Agent, list[Document]]]:
+    by_agent: dict[Agent, list[Document]] = {}
+    for document in documents:
+        by_agent.setdefault(document.agent, []).append(document)
+    for agent, of_agent in by_agent.items():
+        for start in range(0, len(of_agent), _BATCH):
+            yield agent, of_agent[start : start + _BATCH]

@@ -1,0 +1,64 @@
+"""`reread_documents [AGENT] [--estimate]`: read again what an older reader read, inline, with a progress bar."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from knowledge.indexing.report import IndexReport
+from knowledge.indexing.rereading import cost_of_rereading, outdated_documents, reread_documents
+from knowledge.management.terminal import (
+    JsonCommand,
+    agent_named,
+    errors_to_terminal,
+    progress_bar,
+    report_lines,
+)
+
+
+class Command(JsonCommand):
+    help = (
+        "Read again the documents that an older version of the reader of their format read. Passages whose text is the same "
+        "keep their rows and vectors."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("agent", nargs="?", default="", help="all agents without")
+        parser.add_argument(
+            "--estimate",
+            action="store_true",
+            help="say what it would change and cost; write nothing",
+        )
+        super().add_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        agent = agent_named(options["agent"]) if options["agent"] else None
+        documents = outdated_documents(agent)
+        with errors_to_terminal(), progress_bar("document") as on_progress:
+            if options["estimate"]:
+                cost = cost_of_rereading(documents, on_progress=on_progress).as_json()
+                self.tell(options, cost, _cost_lines(cost))
+                return
+            report = IndexReport()
+            reread_documents(documents, report=report, on_progress=on_progress)
+        told = report.as_json()
+        self.tell(options, told, report_lines(told))
+        if report.failed:
+            raise CommandError(
+                "Some documents could not be read or written; the reasons are above."
+            )
+
+
+def _cost_lines(cost: dict[str, float]) -> list[str]:
+    lines = [
+        f"{cost['documents']} documents were read by an older reader; read again in {cost['seconds']} s",
+        f"{cost['kept']} passages are the same and keep their vectors",
+        f"{cost['new']} passages are new, to be embedded; {cost['gone']} go",
+    ]
+    if cost["questions"]:
+        lines.append(
+            f"{cost['questions']} passages would have their questions written by the model"
+        )
+    if cost["unreadable"]:
+        lines.append(f"{cost['unreadable']} documents could not be read")
+    return lines

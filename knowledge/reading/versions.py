@@ -1,0 +1,23 @@
+"""Which reader read a document: a format's number goes up when its reader gives other text, or more, of the same file.
+
+Documents of an older number are read again when their file is added again, or by `reread_documents`.
+"""
+
+from django.db.models import Q
+
+from knowledge.models import SourceType
+
+#: 1 for PDF: read by PDFium, with tables, pages and boxes. A format that is not named has 0.
+READER_VERSIONS = {SourceType.PDF: 1}
+
+
+def reader_version(source_type: str) -> int:
+    return READER_VERSIONS.get(SourceType(source_type), 0) if source_type else 0
+
+
+def read_by_older() -> Q:
+    """Of documents: those that today's reader of their format has not read."""
+    found = Q(pk__in=[])
+    for source_type, version in READER_VERSIONS.items():
+        found |= Q(source_type=source_type, reader_version__lt=version)
+    return found
