@@ -13,10 +13,14 @@ class FaqsConfig(AppConfig):
 
     def ready(self) -> None:
         from faqs import signals  # noqa: F401
-        from faqs.answers import indexing, standing
+        from faqs.answers import forms, indexing, standing
         from faqs.memory import signals as memory_signals  # noqa: F401
         from faqs.second_key.agreement import are_opposites, compare_questions
-        from knowledge.acronyms.objections import register_opposition_check
+        from knowledge.acronyms.objections import (
+            register_conflict_check,
+            register_opposition_check,
+        )
+        from knowledge.acronyms.stored import register_forms_listener
         from knowledge.indexing.points import register_point_source
         from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
@@ -24,4 +28,6 @@ class FaqsConfig(AppConfig):
         register_point_source(indexing.plan_learned)
         register_faq_check(standing.confirm_learned)
         register_opposition_check(are_opposites)
+        register_conflict_check(forms.find_conflicts)
+        register_forms_listener(forms.settle_again)
         register_agreement_check(lambda first, second: compare_questions(first, second).agrees)

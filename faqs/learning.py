@@ -46,6 +46,7 @@ from faqs.models import (
     WrongPair,
 )
 from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.stored import forms_of
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 
@@ -210,8 +211,9 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
 def _is_answered(lesson: Lesson) -> bool:
     """Whether a validated answer asks this very question, and is not what the answer was made from."""
     cited = {source.get("n") for source in cited_sources(lesson.answer, lesson.sources)}
+    forms = forms_of(lesson.agent_ids)
     return any(
-        number not in cited and ask_the_same(question, lesson.question)
+        number not in cited and ask_the_same(question, lesson.question, forms)
         for number, question in lesson.validated
     )
 

@@ -27,9 +27,10 @@ from faqs.memory.keys import PHASE
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
+from knowledge.acronyms.stored import keys_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Chunk, Document, ThresholdCalibration
+from knowledge.models import Chunk, Document, Synonym, SynonymState, ThresholdCalibration
 from knowledge.search import SearchResult, search
 from knowledge.vectors.base import Query, collection_alias
 from tools_registry.tool import ToolSpec, registry
@@ -223,6 +224,19 @@ def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:
         "text": chunk.content,
         **overrides,
     }
+
+
+def make_synonym(agent: Agent, short: str, long: str) -> Synonym:
+    """A pair that staff confirmed."""
+    short_key, long_key = keys_of(short, long)
+    return Synonym.objects.create(
+        agent=agent,
+        short=short,
+        long=long,
+        short_key=short_key,
+        long_key=long_key,
+        state=SynonymState.CONFIRMED,
+    )
 
 
 def make_learned(

@@ -159,16 +159,11 @@ def _near(agent: Agent, asked: Sequence[str], vectors: Sequence[Vector] | None) 
     least = (profile.memory if profile else None) or -1.0
     situation = profile.same_situation if profile else None
     forms = forms_of([agent.pk])
-    one_writing = forms.one_writing
-    others = [other for question in asked if (other := forms.other_reading(question))]
     found = [
         *near_phrasings(agent, asked, vectors, situation),
-        *near_phrasings(agent, others, None, situation),
+        *near_phrasings(agent, forms.other_readings(asked), None, situation),
     ]
     return [
-        _Near(
-            *near,
-            near.score >= least and ask_the_same(one_writing(near.stored), one_writing(near.asked)),
-        )
+        _Near(*near, near.score >= least and ask_the_same(near.stored, near.asked, forms))
         for near in found
     ]

@@ -11,6 +11,7 @@ from agents.models import Agent
 from faqs.memory.keys import normalised_question
 from faqs.models import LearnedResponse, Phrasing
 from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.stored import read_forms
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.points import agent_points
 from knowledge.vectors.base import Query, Vector, Wanted, vector_store
@@ -49,16 +50,19 @@ def near_answers(
     """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
 
     The same text is found also where its points are not written. `vectors` are those of the questions, where they are
-    known; `least` is a cosine.
+    known; `least` is a cosine. An agent's acronyms and synonyms are one writing, and each form is looked up.
     """
-    keys = [normalised_question(question) for question in questions]
+    forms = read_forms([agent.pk])
+    others = forms.other_readings(questions)
+    keys = [normalised_question(question) for question in (*questions, *others)]
     rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
     found = {
         (learned_id, question): NearAnswer(learned_id, question, None)
         for learned_id, question in rows.values_list("pk", "question")
     }
-    for near in near_phrasings(agent, questions, vectors, least):
-        if ask_the_same(near.stored, near.asked):
+    phrasings = near_phrasings(agent, questions, vectors, least)
+    for near in (*phrasings, *near_phrasings(agent, others, None, least)):
+        if ask_the_same(near.stored, near.asked, forms):
             answer = NearAnswer(near.learned_id, near.stored, near.score)
             found.setdefault((near.learned_id, near.stored), answer)
     return list(found.values())

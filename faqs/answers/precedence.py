@@ -45,6 +45,8 @@ from faqs.models import (
     WrittenHow,
 )
 from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.readings import Forms
+from knowledge.acronyms.stored import forms_of, read_forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.folding import same_writing
 from knowledge.vectors.base import Vector
@@ -94,7 +96,8 @@ def is_answered_since(
     texts = _texts(rows)
     if len(texts) > settings.UNSETTLED_ANSWERS_COMPARED:
         return True
-    return any(ask_the_same(text, question) for text in texts for question in questions)
+    forms = forms_of(list(agent_ids))
+    return any(ask_the_same(text, question, forms) for text in texts for question in questions)
 
 
 def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
@@ -121,7 +124,7 @@ def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
     """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
 
-    Their points are written: nothing is embedded. Waits for the vector store.
+    Their points are written: only their other readings, by acronyms and synonyms, are embedded. Waits for embedder and vector store.
     """
     vectors = stored_vectors(rows)
     asked = [
@@ -146,17 +149,28 @@ def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
         return
     recipe = embedder().recipe
     for deployment in deployments:
+        forms = read_forms(agents_of(deployment))
+        in_each_form = [*asked, *_in_other_forms(asked, forms)]
         entries: dict[LearnedResponse, set[int]] = {}
-        for row, text, vector in asked:
+        for row, text, vector in in_each_form:
             near = _near_entries(deployment, vector, recipe)
-            found = {pk for pk, question in near if ask_the_same(question, text)}
+            found = {pk for pk, question in near if ask_the_same(question, text, forms)}
             entries.setdefault(row, set()).update(found)
-        for position, pk, question in _waiting_entries(deployment, asked, recipe):
-            row, text, _vector = asked[position]
-            if ask_the_same(question, text):
+        for position, pk, question in _waiting_entries(deployment, in_each_form, recipe):
+            row, text, _vector = in_each_form[position]
+            if ask_the_same(question, text, forms):
                 entries[row].add(pk)
         for row, found in entries.items():
             _withdraw(row, found)
+
+
+def _in_other_forms(asked: Sequence[Asked], forms: Forms) -> list[Asked]:
+    """What is asked with each acronym or synonym in the place of its other form, as far as there is one."""
+    others = [(row, other) for row, text, _ in asked if (other := forms.other_reading(text))]
+    if not others:
+        return []
+    vectors = embedder().embed([text for _row, text in others], purpose=Purpose.QUERY)
+    return [(row, text, vector) for (row, text), vector in zip(others, vectors, strict=True)]
 
 
 def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
@@ -268,7 +282,8 @@ class Older:
 
 def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
     """Look for it before anything is written. Waits for the vector store, and raises its errors."""
-    recipe = embedder().recipe
+    model, forms = embedder(), read_forms(agents_of(deployment))
+    others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
     return Older(
         frozenset(
             near.learned_id
@@ -277,8 +292,9 @@ def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
         ),
         frozenset(
             pk
-            for pk, stored in _near_entries(deployment, vector, recipe)
-            if ask_the_same(stored, question)
+            for each in (vector, *others)
+            for pk, stored in _near_entries(deployment, each, model.recipe)
+            if ask_the_same(stored, question, forms)
         ),
     )
 
@@ -338,11 +354,12 @@ def near_entries(agent: Agent, questions: Sequence[str]) -> list[CachedResponse]
     """Valid entries of the agent's deployments near these questions that ask something else by the second key, the nearest few."""
     model = embedder()
     vectors = model.embed(list(questions), purpose=Purpose.QUERY)
+    forms = read_forms([agent.pk])
     found: dict[int, None] = {}
     for deployment in _deployments_of(agent):
         for question, vector in zip(questions, vectors, strict=True):
             near = islice(_near_entries(deployment, vector, model.recipe), _SHOWN_NEAR)
-            found |= {pk: None for pk, stored in near if not ask_the_same(stored, question)}
+            found |= {pk: None for pk, stored in near if not ask_the_same(stored, question, forms)}
     entries = CachedResponse.objects.filter(pk__in=list(found)[:_SHOWN_NEAR])
     return list(entries.defer("embedding").select_related("deployment"))
 

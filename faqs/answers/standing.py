@@ -12,6 +12,8 @@ from typing import NamedTuple
 from faqs.answers.precedence import unsettled_answers
 from faqs.models import LearnedKind, LearnedResponse, Phrasing, standing_condition
 from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.readings import NO_FORMS, Forms
+from knowledge.acronyms.stored import forms_of
 from knowledge.search import ConfirmedAnswers, Passage, faq_passage
 
 
@@ -22,16 +24,17 @@ def confirm_learned(hits: Sequence[Passage], agent_id: int, question: str) -> Co
     """
     by_point = _rows_of([hit.point_id for hit in hits], agent_id) if hits else {}
     unsettled = unsettled_answers(agent_id)
+    forms = forms_of([agent_id]) if unsettled else NO_FORMS
     confirmed = []
     for hit in hits:
         row = by_point.get(hit.point_id)
-        if row is not None and row.text == hit.question and not _is_older(row, unsettled):
+        if row is not None and row.text == hit.question and not _is_older(row, unsettled, forms):
             confirmed.append(row.complete(hit))
     found = {hit.point_id for hit in confirmed}
     late = [
         hit
-        for hit in _asking(question, unsettled)
-        if hit.point_id not in found and not _is_outdone(hit, confirmed)
+        for hit in _asking(question, unsettled, forms)
+        if hit.point_id not in found and not _is_outdone(hit, confirmed, forms)
     ]
     return ConfirmedAnswers(confirmed, late)
 
@@ -81,20 +84,20 @@ def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, _Row]:
     return {str(point): _Row(str(point), *said) for point, *said in rows}
 
 
-def _is_older(row: _Row, unsettled: Sequence[LearnedResponse]) -> bool:
+def _is_older(row: _Row, unsettled: Sequence[LearnedResponse], forms: Forms) -> bool:
     """Whether a newer answer to the same, which has not withdrawn this one yet, stands over it."""
     return any(
-        ask_the_same(text, row.text)
+        ask_the_same(text, row.text, forms)
         for answer in unsettled
         if answer.pk != row.learned_id and _is_newer(answer, row)
         for _point, text in answer.points()
     )
 
 
-def _is_outdone(late: Passage, confirmed: Sequence[Passage]) -> bool:
+def _is_outdone(late: Passage, confirmed: Sequence[Passage], forms: Forms) -> bool:
     """Whether a newer answer to the same was found, whose points are written already."""
     return any(
-        hit.validated_at > late.validated_at and ask_the_same(hit.question, late.question)
+        hit.validated_at > late.validated_at and ask_the_same(hit.question, late.question, forms)
         for hit in confirmed
         if hit.learned_id != late.learned_id
     )
@@ -106,9 +109,9 @@ def _is_newer(answer: LearnedResponse, row: _Row) -> bool:
     return row.validated_at is None or row.validated_at < answer.validated_at
 
 
-def _asking(question: str, unsettled: Sequence[LearnedResponse]) -> Iterator[Passage]:
+def _asking(question: str, unsettled: Sequence[LearnedResponse], forms: Forms) -> Iterator[Passage]:
     for answer in unsettled if question else ():
         for point, text in answer.points():
-            if ask_the_same(text, question):
+            if ask_the_same(text, question, forms):
                 row = _Row(point, text, answer.pk, answer.kind, answer.answer, answer.validated_at)
                 yield row.complete(row.as_hit(answer.agent_id))

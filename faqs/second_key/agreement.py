@@ -17,6 +17,7 @@ from faqs.second_key.disagreement import Disagreement, explain_differences, in_w
 from faqs.second_key.lexicon import lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, read_pair
 from faqs.second_key.vetoes import disagreements_of
+from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.language.classes import LANGUAGES
 from knowledge.language.folding import fold, same_writing, words
 
@@ -58,9 +59,10 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     return Agreement(tuple(disagreements_of(Comparison(first, second))))
 
 
-def ask_the_same(stored: str, asked: str) -> bool:
-    """The second key turned: the same writing, or no difference found."""
-    return same_writing(stored, asked) or compare_questions(stored, asked).agrees
+def ask_the_same(stored: str, asked: str, forms: Forms = NO_FORMS) -> bool:
+    """The second key turned: the same writing, or no difference found, once both stand in one writing of the forms."""
+    one, other = forms.one_writing(stored), forms.one_writing(asked)
+    return same_writing(one, other) or compare_questions(one, other).agrees
 
 
 def are_opposites(first: str, second: str) -> bool:

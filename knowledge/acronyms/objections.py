@@ -1,9 +1,11 @@
 """Why two forms that staff wrote are no synonyms: a small word of the grammar is one of them, or they are opposites. Pure.
 
-Opposites are told by the second key, which is lent by the app that owns it (`register_opposition_check`).
+Opposites are told by the second key, and answers that the pair would set against each other by their rows; both are lent by
+the app that owns them (`register_opposition_check`, `register_conflict_check`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from django.utils.translation import gettext as _
 
@@ -12,12 +14,40 @@ from knowledge.language.folding import fold, words
 
 _SMALL = word_class("stop_words")
 
+#: What staff are shown of the questions that a pair would make one.
+_SHOWN_CONFLICTS = 3
+
+#: For the key of an agent and the two forms: pairs of questions that would be one, though people answered them differently.
+ConflictCheck = Callable[[int, str, str], Iterator[tuple[str, str]]]
+
+_conflict_checks: list[ConflictCheck] = []
 _opposition_checks: list[Callable[[str, str], bool]] = []
 
 
 def register_opposition_check(are_opposites: Callable[[str, str], bool]) -> None:
     """Have `are_opposites` asked about every pair that staff add; registered once, at start."""
     _opposition_checks.append(are_opposites)
+
+
+def register_conflict_check(find_conflicts: ConflictCheck) -> None:
+    """Have `find_conflicts` asked about every pair that staff add; registered once, at start."""
+    _conflict_checks.append(find_conflicts)
+
+
+def conflicts_with(agent_id: int, short: str, long: str) -> str:
+    """What a person is told of validated answers that the pair would set against each other; empty where there are none."""
+    found = [
+        pair
+        for find_conflicts in _conflict_checks
+        for pair in islice(find_conflicts(agent_id, short, long), _SHOWN_CONFLICTS)
+    ]
+    if not found:
+        return ""
+    questions = " ; ".join(f"« {one} » / « {other} »" for one, other in found)
+    return _(
+        "Ces questions deviendraient une seule, alors que leurs réponses validées diffèrent : %(questions)s. "
+        "Si les deux formes veulent vraiment dire la même chose, corrigez d’abord l’une des deux réponses."
+    ) % {"questions": questions}
 
 
 def objection_to(short: str, long: str) -> str:

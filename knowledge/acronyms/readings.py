@@ -65,6 +65,10 @@ class Forms:
         swapped = _swapped(text, self._both_ways)
         return "" if swapped == text else swapped
 
+    def other_readings(self, texts: Iterable[str]) -> list[str]:
+        """Those that the texts have."""
+        return [other for text in texts if (other := self.other_reading(text))]
+
     def one_writing(self, text: str) -> str:
         """The text with the short form for both: two texts that differ by their forms alone become equal."""
         return _swapped(text, self._to_short)

@@ -4,7 +4,8 @@ A document teaches when its points are written (`learn_from`), from the chunks t
 unless another document says it or staff confirmed it. The table is remembered by each process for `CONFIG_CACHE_SECONDS`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
@@ -23,6 +24,23 @@ _LONG_CHARACTERS = 300
 
 _tables: Remembered[Forms] = Remembered("CONFIG_CACHE_SECONDS")
 
+#: Told the forms of an agent that questions are read by from now on.
+FormsListener = Callable[[int, Forms], None]
+
+_forms_listeners: list[FormsListener] = []
+
+
+def register_forms_listener(listener: FormsListener) -> None:
+    """Have `listener` told, after the commit, what forms an agent has now that it had not; registered once, at start."""
+    _forms_listeners.append(listener)
+
+
+def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:
+    """Tell the listeners, after the commit, that these forms are one writing from now on."""
+    if forms:
+        for listener in _forms_listeners:
+            transaction.on_commit(partial(listener, agent_id, Forms(tuple(forms))))
+
 
 def keys_of(short: str, long: str) -> tuple[str, str]:
     """The keys by which a pair is one row: « R.Q.T.H. » is « RQTH », and words are folded."""
@@ -36,10 +54,11 @@ def forms_of(agent_ids: Sequence[int]) -> Forms:
     if not agent_ids:
         return NO_FORMS
     key = tuple(sorted(agent_ids))
-    return _tables.get(lambda: _read(key), key)
+    return _tables.get(lambda: read_forms(key), key)
 
 
-def _read(agent_ids: Sequence[int]) -> Forms:
+def read_forms(agent_ids: Sequence[int]) -> Forms:
+    """The same as the rows say now, for whoever writes by it; one query."""
     rows = Synonym.objects.filter(agent__in=agent_ids).exclude(state=SynonymState.REFUSED)
     pairs = rows.order_by("pk").values_list("short", "long", "state")
     return Forms(
@@ -66,10 +85,13 @@ def _learn(document: Document) -> None:
             )
             for (short_key, long_key), pair in taught.items()
         ]
-        Synonym.objects.bulk_create(rows, ignore_conflicts=True)
         known = Synonym.objects.filter(
             agent=document.agent_id, short_key__in={k for k, _ in taught}
         )
+        before = set(known.values_list("short_key", "long_key"))
+        Synonym.objects.bulk_create(rows, ignore_conflicts=True)
+        new = [row for row in rows if (row.short_key, row.long_key) not in before]
+        tell_new_forms(document.agent_id, [Form(row.short, row.long) for row in new])
         said = [
             pk
             for pk, *keys in known.values_list("pk", "short_key", "long_key")

@@ -12,8 +12,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin, Tone, badge, change_link
-from knowledge.acronyms.objections import objection_to
-from knowledge.acronyms.stored import keys_of, refresh_tables
+from knowledge.acronyms.objections import conflicts_with, objection_to
+from knowledge.acronyms.readings import Form
+from knowledge.acronyms.stored import keys_of, refresh_tables, tell_new_forms
 from knowledge.models import Synonym, SynonymState
 
 _TONES: dict[str, Tone] = {
@@ -44,6 +45,9 @@ class SynonymForm(forms.ModelForm[Synonym]):
         )
         if others.exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
+        agent_id = cleaned["agent"].pk
+        if conflicts := conflicts_with(agent_id, cleaned["short"], cleaned["long"]):
+            raise forms.ValidationError(conflicts)
         return cleaned
 
 
@@ -102,6 +106,7 @@ class SynonymAdmin(StaffAdmin):
             before.save(force_insert=True)
             before.documents.set(obj.documents.all())
             obj.documents.clear()
+        tell_new_forms(obj.agent_id, [Form(obj.short, obj.long, is_confirmed=True)])
 
     @admin.action(description=_("Confirmer"), permissions=["change"])
     def confirm(self, request: HttpRequest, queryset: QuerySet[Synonym]) -> None:
@@ -114,8 +119,12 @@ class SynonymAdmin(StaffAdmin):
     def _decide(
         self, request: HttpRequest, queryset: QuerySet[Synonym], state: SynonymState
     ) -> None:
-        count = Synonym.objects.filter(pk__in=queryset.values("pk")).update(state=state)
+        chosen = Synonym.objects.filter(pk__in=list(queryset.values_list("pk", flat=True)))
+        count = chosen.update(state=state)
         refresh_tables()
+        if state == SynonymState.CONFIRMED:
+            for pair in chosen:
+                tell_new_forms(pair.agent_id, [Form(pair.short, pair.long, is_confirmed=True)])
         text = ngettext("%(count)d paire modifiée.", "%(count)d paires modifiées.", count)
         self.message_user(request, text % {"count": count})
 

@@ -36,6 +36,7 @@ from faqs.loops import PhrasingVector, close_groups, phrasing_vectors, reopen_gr
 from faqs.models import LearnedResponse
 from faqs.second_key.agreement import ask_the_same, compare_questions
 from faqs.unanswered import group_questions, same_meaning_threshold
+from knowledge.acronyms.stored import forms_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.search import thresholds_for
 from knowledge.vectors.base import batches
@@ -169,7 +170,8 @@ def _still_asks(row: LearnedResponse | None, work: Work) -> bool:
     """Whether the answer is given, and one of its phrasings still asks what was asked: then nothing has changed."""
     if row is None or not row.is_standing:
         return False
-    return any(ask_the_same(text, work.asked.text) for _point, text in row.points())
+    forms = forms_of([row.agent_id])
+    return any(ask_the_same(text, work.asked.text, forms) for _point, text in row.points())
 
 
 # --- What is open ----------------------------------------------------------------------------------------------------

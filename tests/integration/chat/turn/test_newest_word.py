@@ -38,6 +38,7 @@ from faqs.models import (
 )
 from faqs.unanswered import approve_draft
 from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.models import Synonym
 from tests.admin_pages import superuser_client
 from tests.factories import (
     add_document,
@@ -48,11 +49,14 @@ from tests.factories import (
     make_exchange,
     make_learned,
     make_lesson,
+    make_synonym,
 )
 from tests.integration.chat.turn.test_path import ask
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 REWORDED = "Pouvez-vous me dire quels sont les horaires de la piscine ?"
+OTHER_FORM = "Quels sont les horaires du centre aquatique de la Plage ?"
+SHORT_FORM = "Quels sont les horaires du CAP ?"
 OLD, NEW = "De 9 heures à 20 heures.", "De 7 heures à 22 heures."
 
 Write = Callable[[Deployment], None]
@@ -223,6 +227,10 @@ PLACES: dict[str, Write] = {
 }
 
 
+def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
+    make_learned(deployment.agent, question=question, answer=answer)
+
+
 #: Where a door writes the points itself, after the commit.
 SETTLES = (
     "promotion",
@@ -291,6 +299,55 @@ class NewestWordTests(TestCase):
             assert (entry.status, entry.status_reason) == (EntryStatus.OBSOLETE, "superseded")
             assert entry.superseded_by == row
         assert set(row.superseded_entries.all()) == set(entries)
+
+    def test_older_answer_to_the_other_form_of_a_synonym_is_withdrawn_too(self) -> None:
+        for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
+            with self.subTest(place=place):
+                deployment = self.make_deployment()
+                make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
+                hold(deployment, OTHER_FORM, OLD)
+                assert OLD in self.answer(deployment, OTHER_FORM).answer.text
+                with self.captureOnCommitCallbacks(execute=True):
+                    make_learned(deployment.agent, question=SHORT_FORM, answer=NEW)
+                for question in (OTHER_FORM, SHORT_FORM):
+                    assert OLD not in self.answer(deployment, question).answer.text
+                assert NEW in self.answer(deployment, SHORT_FORM).answer.text
+
+    def test_older_answer_to_the_other_form_is_not_given_before_anything_has_followed(self) -> None:
+        for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
+            with self.subTest(place=place):
+                deployment = self.make_deployment()
+                make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
+                hold(deployment, OTHER_FORM, OLD)
+                draft = draft_faq(agent=deployment.agent, question=SHORT_FORM, answer=NEW)
+                LearnedResponse.objects.filter(pk=draft.pk).mark_pending(
+                    status=LearnedStatus.VALID, validated_at=now()
+                )
+                assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
+
+    def test_turn_that_was_running_teaches_nothing_older_in_the_other_form(self) -> None:
+        deployment = self.make_deployment()
+        make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
+        lesson = make_lesson(deployment, OTHER_FORM, f"{OLD} [1]", agent_ids=[deployment.agent_id])
+        make_learned(deployment.agent, question=SHORT_FORM, answer=NEW)
+        kept = remember_answer(lesson, mode="valid", max_age_days=180)
+        assert (kept.outcome, kept.reason) == ("refused", "answered")
+
+    def test_synonym_that_comes_later_withdraws_what_is_older_in_the_other_form(self) -> None:
+        deployment = self.make_deployment()
+        entry = make_entry(deployment, OTHER_FORM, OLD)
+        row = make_learned(deployment.agent, question=SHORT_FORM, answer=NEW)
+        entry.refresh_from_db()
+        assert entry.status == EntryStatus.VALID
+        pair = {"short": "CAP", "long": "centre aquatique de la Plage"}
+        with self.captureOnCommitCallbacks(execute=True):
+            superuser_client().post(
+                admin_url(Synonym, "add"), {"agent": deployment.agent_id, **pair}
+            )
+        assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
+        sync_learned([row.pk])
+        entry.refresh_from_db()
+        assert (entry.status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
 
     def test_entry_that_asks_something_else_stays(self) -> None:
         deployment = self.make_deployment()

@@ -9,8 +9,7 @@ from faqs.answers.duplicates import MAX_QUESTIONS, find_same, find_similar
 from faqs.answers.writing import set_status
 from faqs.models import LearnedStatus
 from knowledge.embeddings.base import embedder
-from knowledge.models import Synonym, SynonymState
-from tests.factories import make_agent, make_learned
+from tests.factories import make_agent, make_learned, make_synonym
 
 POOL = "Combien coûte la piscine ?"
 
@@ -65,13 +64,6 @@ class SynonymTests(TestCase):
             "answer": "Le soir.",
         }
         assert find_same(**asked) == []
-        Synonym.objects.create(
-            agent=agent,
-            short="BAL",
-            long="boîte à lettres",
-            short_key="bal",
-            long_key="boite a lettres",
-            state=SynonymState.CONFIRMED,
-        )
+        make_synonym(agent, "BAL", "boîte à lettres")
         (found,) = find_same(**asked)
         assert found.kind == "contradiction"

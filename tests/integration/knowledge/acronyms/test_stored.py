@@ -10,9 +10,16 @@ from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.acronyms.stored import forms_of
 from knowledge.indexing.path import update_documents
-from knowledge.models import Chunk, Document, Synonym, SynonymState
+from knowledge.models import Chunk, Document, SynonymState
 from tests.admin_pages import client_of, make_staff, queries_of
-from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_synonym,
+)
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
 TEXT = f"# Droits\n\nLa {LONG} (RQTH) ouvre des droits au salarié et à son employeur.\n"
@@ -104,14 +111,7 @@ class ReadingTests(TestCase):
         assert result.answer.source != AnswerSource.DIRECT_QA
 
     async def test_synonym_of_staff_is_found_too(self) -> None:
-        await sync_to_async(Synonym.objects.create)(
-            agent=self.agent,
-            short="BAL",
-            long="boîte à lettres",
-            short_key="bal",
-            long_key="boite a lettres",
-            state=SynonymState.CONFIRMED,
-        )
+        await self.confirm("BAL", "boîte à lettres")
         await sync_to_async(make_learned)(
             self.agent, question="Qui répare la boîte à lettres ?", answer="Le gardien."
         )
@@ -122,23 +122,16 @@ class ReadingTests(TestCase):
         add_document(self.agent, name="terms.md", text=f"# Termes\n\n## {question}\n\n{answer}\n")
 
     async def confirm(self, short: str, long: str) -> None:
-        await sync_to_async(Synonym.objects.create)(
-            agent=self.agent,
-            short=short,
-            long=long,
-            short_key=short,
-            long_key=long,
-            state=SynonymState.CONFIRMED,
-        )
+        await sync_to_async(make_synonym)(self.agent, short, long)
 
     async def test_stored_question_goes_before_one_that_only_a_synonym_makes_the_same(self) -> None:
-        await self.confirm("payant", "gratuit")
         await sync_to_async(make_learned)(
             self.agent, question="Le stationnement est-il gratuit le dimanche ?", answer="Oui."
         )
         await sync_to_async(make_learned)(
             self.agent, question="Le stationnement est-il payant le dimanche ?", answer="Non."
         )
+        await self.confirm("payant", "gratuit")
         result = await self.ask("Le stationnement est-il gratuit le dimanche ?")
         assert result.answer.text.startswith("Oui.")
         result = await self.ask("Le stationnement est-il payant le dimanche ?")
