@@ -8,7 +8,7 @@ document's title is in no heading path. Parsers raise `UnreadableDocumentError` 
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
@@ -24,11 +24,13 @@ MALFORMED = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(AssertionError, NotImplementedError, OSError, RecursionError),
 )
-BlockKind = Literal["prose", "list", "table", "code", "qa"]
+BlockKind = Literal["prose", "list", "table", "code", "qa", "title"]
 
 _INVISIBLE = dict.fromkeys(
     [*range(9), 0x0B, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x2060, 0xFEFF]
 )
+#: What Markdown escapes; any other backslash is text (`C:\Users`, `\d`).
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _INTERROGATIVE = re.compile(
     r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
     r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
@@ -39,7 +41,11 @@ _INTERROGATIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, a list, a table… `inferred` counts the last headings that were guessed from plain lines."""
+    """A paragraph, a list, a table… A `title` is a heading that has nothing under it.
+
+    `inferred` counts the last headings that were guessed from plain lines. `anchor` is the identifier that opens a page at
+    the block's place, or at its heading.
+    """
 
     text: str
     headings: tuple[str, ...]
@@ -48,6 +54,7 @@ class Block:
     category: str = ""
     page: int | None = None
     inferred: int = 0
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +69,15 @@ class PlacedLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """`lines` say where the words of the blocks stand, in their order, where the format has pages."""
+    """`lines` say where the words of the blocks stand, in their order, where the format has pages. `above`: the titles of what
+    a page of a site is part of, as it says itself, and its own; empty where it says nothing.
+    """
 
     title: str
     blocks: tuple[Block, ...]
     source_type: SourceType
     notices: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
     lines: tuple[PlacedLine, ...] = ()
 
 
@@ -75,6 +85,7 @@ class ParsedDocument:
 class _Heading:
     level: int
     text: str
+    anchor: str = ""
     used: bool = False
 
 
@@ -94,9 +105,14 @@ class Outline:
     def path(self) -> tuple[str, ...]:
         return tuple(heading.text for heading in self._stack) + self._inferred
 
-    def heading(self, level: int, text: str) -> None:
-        """Open a section. The first heading of level 1 is the document's title."""
-        text = bare_text(text)
+    @property
+    def anchor(self) -> str:
+        """That of the innermost heading that has one."""
+        return next((h.anchor for h in reversed(self._stack) if h.anchor), "")
+
+    def heading(self, level: int, text: str, *, anchor: str = "") -> None:
+        """Open a section under a plain text. The first heading of level 1 is the document's title."""
+        text = one_line(text)
         if len(text) > settings.MAX_HEADING_CHARACTERS:
             # It would stand above every passage of its section.
             self.add(text)
@@ -110,34 +126,46 @@ class Outline:
         self._close(level)
         for parent in self._stack:
             parent.used = True
-        self._stack.append(_Heading(level, text))
+        self._stack.append(_Heading(level, text, anchor))
 
     def leave_sections(self) -> None:
         """What follows stands under no heading yet."""
         self._close(0)
+
+    def leave_out(self) -> None:
+        """Something stands here that is not kept: the headings above it are not empty."""
+        for heading in self._stack:
+            heading.used = True
 
     def infer_headings(self, *texts: str) -> None:
         """Set the guessed headings below the real ones; the caller has prose to put under them."""
         self._inferred = tuple(bare_text(text) for text in texts)
 
     def add(
-        self, text: str, *, kind: BlockKind = "prose", question: str = "", page: int | None = None
+        self,
+        text: str,
+        *,
+        kind: BlockKind = "prose",
+        question: str = "",
+        page: int | None = None,
+        anchor: str = "",
     ) -> None:
+        """Add a block; its question is plain text, its anchor that of its heading where it has none."""
         text = text.strip("\n").rstrip()
         if not text.strip():
             return
-        for heading in self._stack:
-            heading.used = True
+        self.leave_out()
         inferred = len(self._inferred)
         self.blocks.append(
             Block(
                 text if kind in ("code", "list") else text.strip(),
                 self.path,
                 kind=kind,
-                question=bare_text(question),
+                question=one_line(question),
                 category=self.category,
                 page=page,
                 inferred=inferred,
+                anchor=anchor or self.anchor,
             )
         )
 
@@ -147,26 +175,66 @@ class Outline:
         self.add(text, kind="qa", question=question)
 
     def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
-        """The document; its title is the first heading of level 1, else `title`, else the file's name."""
+        """The document. Its title is the first heading of level 1, else `title` or the one heading that all stand under, where
+        they say the same or there is no other, else the file's name.
+        """
         self._close(0)
         if not self.blocks:
             raise UnreadableDocumentError(
                 f"{filename}: no text", public_message=_("Ce document ne contient aucun texte.")
             )
+        root = self._root()
+        title = self.title or root_title(root, one_line(title))
         return ParsedDocument(
-            title=self.title or bare_text(title) or title_from_filename(filename),
-            blocks=tuple(self.blocks),
+            title=title or title_from_filename(filename),
+            blocks=tuple(_undoubled(block, title) for block in self.blocks),
             source_type=source_type,
             notices=tuple(self.notices),
             lines=tuple(self.lines),
         )
+
+    def _root(self) -> str:
+        """The heading that all blocks stand under, if there is one that the source marks."""
+        roots = {
+            block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks
+        }
+        return roots.pop()[0] if len(roots) == 1 and () not in roots else ""
 
     def _close(self, level: int) -> None:
         self._inferred = ()
         while self._stack and self._stack[-1].level >= level:
             heading = self._stack.pop()
             if not heading.used:
-                self.blocks.append(Block(heading.text, self.path, category=self.category))
+                self.blocks.append(
+                    Block(
+                        heading.text,
+                        self.path,
+                        kind="title",
+                        category=self.category,
+                        anchor=heading.anchor or self.anchor,
+                    )
+                )
+
+
+def root_title(root: str, title: str) -> str:
+    """The title of a document without one in its text: its one uppermost heading, if it and `title` say the same, or `title`."""
+    heading, said = _key(root), _key(title)
+    return root if heading and said and (heading in said or said in heading) else title
+
+
+def _key(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _undoubled(block: Block, title: str) -> Block:
+    """The block, no heading of its path the same as the one above it, nor the first as the title."""
+    kept: list[str] = []
+    for heading in block.headings:
+        if heading.casefold() != (kept[-1] if kept else title).casefold():
+            kept.append(heading)
+    if len(kept) == len(block.headings):
+        return block
+    return replace(block, headings=tuple(kept), inferred=min(block.inferred, len(kept)))
 
 
 def outline_text(outline: Outline) -> str:
@@ -198,11 +266,11 @@ def one_line(text: str) -> str:
 
 
 def bare_text(text: str) -> str:
-    """One line without the marks of emphasis, code and links: for titles, headings and questions."""
+    """One line of Markdown without the marks of emphasis, code and links: for titles, headings and questions."""
     text = re.sub(r"!?\[([^\]]{0,500})\]\([^)\s]{0,2000}\)", r"\1", text)
     text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
-    return re.sub(r"[ \t\n]+", " ", text.replace("\\", "")).strip()
+    return one_line(_ESCAPED.sub(r"\1", text))
 
 
 def asks(text: str) -> bool:
@@ -231,6 +299,13 @@ def table_text(rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(row + [""] * (fill - len(row))) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
+
+
+def fenced(code: str, language: str = "") -> str:
+    """Code as a block of Markdown, whatever marks it holds."""
+    longest = max(map(len, re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{code}\n{fence}"
 
 
 def check_length(characters: int, *, filename: str) -> None:

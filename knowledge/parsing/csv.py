@@ -22,7 +22,7 @@ from knowledge.parsing.base import (
     title_from_filename,
     unreadable,
 )
-from knowledge.parsing.html import html_fragment_text
+from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.text import decode_text
 
 _COLUMNS = {

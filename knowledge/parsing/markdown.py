@@ -20,7 +20,7 @@ from knowledge.parsing.base import (
     outline_text,
     seems_to_ask,
 )
-from knowledge.parsing.html import html_fragment_text
+from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.text import (
     add_plain_lines,
     broken_at_margin,
@@ -56,7 +56,7 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
         (front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), ""
     )
     reader.read(_FRONT_MATTER.sub("", text, count=1))
-    title = next((front[key] for key in ("title", "titre") if front.get(key)), "")
+    title = bare_text(next((front[key] for key in ("title", "titre") if front.get(key)), ""))
     return reader.outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
 
 
@@ -155,7 +155,7 @@ class _MarkdownReader:
         self._flush()
         match token.type:
             case "heading_open" if inline is not None:
-                self.outline.heading(int(token.tag[1]), _without_html(inline))
+                self.outline.heading(int(token.tag[1]), bare_text(_without_html(inline)))
             case "bullet_list_open" | "ordered_list_open":
                 self.outline.add(_trimmed(source), kind="list")
             case "table_open":
@@ -183,7 +183,7 @@ class _MarkdownReader:
         inner.read(body)
         answer = outline_text(inner.outline)
         if seems_to_ask(summary):
-            self.outline.add(answer, kind="qa", question=summary)
+            self.outline.add(answer, kind="qa", question=bare_text(summary))
         else:
             self.outline.add(f"**{bare_text(summary)}**\n\n{answer}".strip("*\n "))
 

@@ -52,7 +52,7 @@ _GENERIC_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-st
 _PARSERS = {
     SourceType.MARKDOWN: "knowledge.parsing.markdown.parse_markdown",
     SourceType.TEXT: "knowledge.parsing.text.parse_text",
-    SourceType.HTML: "knowledge.parsing.html.parse_html",
+    SourceType.HTML: "knowledge.parsing.html.page.parse_html",
     SourceType.PDF: "knowledge.parsing.pdf.document.parse_pdf",
     SourceType.DOCX: "knowledge.parsing.docx.parse_docx",
     SourceType.PPTX: "knowledge.parsing.pptx.parse_pptx",

@@ -14,7 +14,14 @@ from charset_normalizer import from_bytes
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import Outline, ParsedDocument, asks, clean_text, unreadable
+from knowledge.parsing.base import (
+    Outline,
+    ParsedDocument,
+    asks,
+    bare_text,
+    clean_text,
+    unreadable,
+)
 
 #: Lines longer than this were not broken by hand at a margin.
 _WIDEST_MARGIN = 120
@@ -118,7 +125,7 @@ def _marked_sections(outline: Outline, lines: list[str]) -> list[str]:
             add_plain_lines(outline, pending)
             pending = []
             level = len(marked[1]) if marked else (1 if under[0] == "=" else 2)
-            outline.heading(level, marked[2].strip("# ") if marked else line)
+            outline.heading(level, bare_text(marked[2].strip("# ") if marked else line))
             index += 1 if marked else 2
         else:
             pending.append(line)

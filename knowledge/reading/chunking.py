@@ -1,33 +1,28 @@
 """Blocks to chunks: pieces of a size that one vector can stand for, each with the path of headings above it.
 
-Deterministic, and no word is lost. An edit changes the chunks around it and no others (`segments`). A question with its answer is
-a chunk of its own with one unit. A list stays with the sentence that announces it, a table's rows keep their header, and a
-sentence is cut only where it alone is longer than a chunk may be.
+Deterministic, and no word is lost. An edit changes the chunks around it and no others (`cutting.segments`). A question with its
+answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a title with what stands under it.
 """
 
 import hashlib
 import json
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from django.conf import settings
 
 from knowledge.parsing.base import Block, ParsedDocument
+from knowledge.reading.cutting import Item, cut, is_title, segments
 from knowledge.reading.qa_extraction import extract_questions
 
 PATH_SEPARATOR = " > "
 #: A section shorter than this is joined to its neighbour under the headings that both share.
 TINY_CHARACTERS = 200
-#: Half the width of the neighbourhood in which one boundary is cut, as a share of the aimed size. The mean piece is
-#: twice that and the mean text; 0.4 gives pieces of the size that packing gave, measured on 90 pages of service-public.fr.
-_NEIGHBOURHOOD = 0.4
-#: A piece this much longer than aimed is cut again.
-_TOLERANCE = 1.4
+#: What a sentence that ends with a colon announces.
+_ANNOUNCED = ("list", "table", "code")
 _WORD_PIECE = re.compile(r"\w{1,4}|[^\w\s]")
-_SENTENCE_END = re.compile(r"(?<=[.!?…;:])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +64,8 @@ class ChunkDraft:
     units: tuple[KnowledgeUnit, ...] = ()
     keywords: tuple[str, ...] = ()
     summary: str = ""
+    #: Where the page can be opened at it, as `Block` has it.
+    anchor: str = ""
     places: tuple[Place, ...] = ()
 
     @property
@@ -80,15 +77,12 @@ class ChunkDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A text that is not cut; `roughness` says how bad a cut after it is (0: the end of a paragraph)."""
+class _Piece:
+    """A text of a section; `lead` is what stands above it and goes with its first part; `anchor` as `Block` has it."""
 
     text: str
-    roughness: int = 0
-
-    @property
-    def rank(self) -> tuple[int, bytes]:
-        return self.roughness, hashlib.blake2b(self.text.strip().encode(), digest_size=8).digest()
+    anchor: str = ""
+    lead: str = ""
 
 
 @dataclass(slots=True)
@@ -97,11 +91,15 @@ class _Section:
 
     headings: tuple[str, ...]
     category: str
-    pieces: list[str]
+    pieces: list[_Piece]
 
     @property
     def size(self) -> int:
-        return sum(len(piece) + 2 for piece in self.pieces)
+        return sum(len(piece.text) + 2 for piece in self.pieces)
+
+    @property
+    def is_title(self) -> bool:
+        return all(is_title(piece.text) for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -144,35 +142,46 @@ def affordable_chunks(parsed: ParsedDocument) -> tuple[list[ChunkDraft], bool]:
 def _chunks(parsed: ParsedDocument) -> Iterator[ChunkDraft]:
     blocks = extract_questions(parsed.blocks, title=parsed.title)
     for is_qa, group in groupby(blocks, key=lambda b: b.kind == "qa"):
-        if is_qa:
-            yield from (chunk for block in group for chunk in _qa_chunks(block))
-        else:
-            yield from _prose_chunks(list(group))
+        cut_up = _qa_group if is_qa else _prose_chunks
+        for draft in cut_up(list(group)):
+            yield _below(parsed.above, draft)
+
+
+def _below(above: Sequence[str], draft: ChunkDraft) -> ChunkDraft:
+    if not above:
+        return draft
+    path = PATH_SEPARATOR.join(filter(None, (*above, draft.parent_context)))
+    return replace(draft, parent_context=path)
+
+
+def _qa_group(blocks: Sequence[Block]) -> Iterator[ChunkDraft]:
+    for block in blocks:
+        yield from _qa_chunks(block)
 
 
 def _qa_chunks(block: Block) -> Iterator[ChunkDraft]:
     """One unit with the whole answer; an answer longer than a passage may be goes on in chunks without units."""
     path = PATH_SEPARATOR.join((*block.headings, block.question))
     unit = KnowledgeUnit(question=block.question, answer=block.text)
-    pieces = list(
-        _cut(block.text, settings.MAX_PASSAGE_CHARACTERS, settings.MAX_PASSAGE_CHARACTERS)
-    )
+    pieces = list(cut(block.text, settings.MAX_PASSAGE_CHARACTERS, settings.MAX_PASSAGE_CHARACTERS))
     for index, piece in enumerate(pieces):
         yield ChunkDraft(
             content=piece,
             parent_context=path,
             category=block.category,
             units=() if index else (unit,),
+            anchor=block.anchor,
         )
 
 
 def _prose_chunks(blocks: Sequence[Block]) -> Iterator[ChunkDraft]:
     for section in _joined_sections(_sections(blocks)):
-        for content in _packed(section.pieces):
+        for content, anchor in _packed(section.pieces):
             yield ChunkDraft(
                 content=content,
                 parent_context=PATH_SEPARATOR.join(section.headings),
                 category=section.category,
+                anchor=anchor,
             )
 
 
@@ -181,15 +190,18 @@ def _sections(blocks: Iterable[Block]) -> Iterator[_Section]:
         yield _Section(headings, category, _announced(list(group)))
 
 
-def _announced(blocks: Sequence[Block]) -> list[str]:
-    """Texts of blocks, a list glued to the sentence that announces it as long as both fit in a chunk."""
-    pieces: list[str] = []
+def _announced(blocks: Sequence[Block]) -> list[_Piece]:
+    """Texts of blocks, a list, table or code glued to the sentence that announces it as long as both fit in a chunk."""
+    pieces: list[_Piece] = []
     for block in blocks:
-        announced = bool(pieces) and block.kind in ("list", "table") and pieces[-1].endswith(":")
-        if announced and len(pieces[-1]) + len(block.text) < settings.CHUNK_MAX_CHARACTERS:
-            pieces[-1] += f"\n\n{block.text}"
+        text = f"**{block.text}**" if block.kind == "title" else block.text
+        announced = bool(pieces) and block.kind in _ANNOUNCED and pieces[-1].text.endswith(":")
+        if announced and len(pieces[-1].text) + len(text) < settings.CHUNK_MAX_CHARACTERS:
+            pieces[-1] = replace(pieces[-1], text=f"{pieces[-1].text}\n\n{text}")
+        elif announced and len(pieces[-1].text) < TINY_CHARACTERS:
+            pieces[-1] = replace(pieces[-1], text=text, lead=pieces[-1].text)
         else:
-            pieces.append(block.text)
+            pieces.append(_Piece(text, block.anchor))
     return pieces
 
 
@@ -210,11 +222,30 @@ def _may_join(first: _Section, second: _Section) -> bool:
 
 
 def _joined_run(run: Sequence[_Section]) -> Iterator[_Section]:
-    texts = [Item("\n\n".join(section.pieces)) for section in run]
+    units = list(_with_titles(run))
+    texts = [
+        Item("\n\n".join(piece.text for section in unit for piece in section.pieces))
+        for unit in units
+    ]
     start = 0
     for group in segments(texts, aim=settings.CHUNK_TARGET_CHARACTERS, gap=2):
-        yield _join(run[start : start + len(group)])
+        yield _join([section for unit in units[start : start + len(group)] for section in unit])
         start += len(group)
+
+
+def _with_titles(run: Sequence[_Section]) -> Iterator[list[_Section]]:
+    """Sections that stay together: headings with nothing under them and the section that follows, or precedes the last."""
+    units: list[list[_Section]] = []
+    open_ = False
+    for section in run:
+        if open_:
+            units[-1].append(section)
+        else:
+            units.append([section])
+        open_ = section.is_title
+    if open_ and len(units) > 1:
+        units[-2:] = [[*units[-2], *units[-1]]]
+    yield from units
 
 
 def _join(sections: Sequence[_Section]) -> _Section:
@@ -233,126 +264,38 @@ def _join(sections: Sequence[_Section]) -> _Section:
     return _Section(paths[0][:shared], sections[0].category, pieces)
 
 
-def _headed(section: _Section, shared: int) -> list[str]:
+def _headed(section: _Section, shared: int) -> list[_Piece]:
     below = section.headings[shared:]
-    return [f"**{PATH_SEPARATOR.join(below)}**", *section.pieces] if below else section.pieces
+    if not below:
+        return section.pieces
+    return [_Piece(f"**{PATH_SEPARATOR.join(below)}**", section.pieces[0].anchor), *section.pieces]
 
 
-def _packed(pieces: Iterable[str]) -> Iterator[str]:
-    """Pieces gathered to about the aimed size; a piece that is too long alone is cut."""
+def _packed(pieces: Iterable[_Piece]) -> Iterator[tuple[str, str]]:
+    """Pieces gathered to about the aimed size, each with the anchor of its beginning; a piece that is too long alone is cut."""
     target, most = settings.CHUNK_TARGET_CHARACTERS, settings.CHUNK_MAX_CHARACTERS
-    parts = [Item(part) for whole in pieces for part in _cut(whole, target, most)]
-    for group in segments(parts, aim=target, gap=2):
-        yield "\n\n".join(group)
-
-
-def _cut(text: str, target: int, most: int) -> Iterator[str]:
-    if len(text) <= most:
-        yield text
-        return
-    lines = text.split("\n")
-    # A header of half a passage is content itself: it would stand in every passage of its table.
-    header = len(lines[0]) + len(lines[1]) if len(lines) > 2 else 0
-    if 0 < header <= target // 2 and lines[0].startswith("|") and set(lines[1]) <= set("|-: "):
-        yield from _cut_table(lines, target)
-        return
-    for group in segments(list(_fragments(text, target)), aim=target):
-        if part := "".join(group).strip():
-            yield part
-
-
-def _cut_table(lines: Sequence[str], target: int) -> Iterator[str]:
-    header = "\n".join(lines[:2])
-    room = max(target - len(header), target // 4)
-    rows = [Item(row) for line in lines[2:] for row in _short_rows(line, room)]
-    for group in segments(rows, aim=room, gap=1):
-        if part := "\n".join(group).strip():
-            yield f"{header}\n{part}"
-
-
-def _short_rows(line: str, room: int) -> Iterator[str]:
-    """A row, or its parts where it is so long that no chunk holds it."""
-    if len(line) <= room:
-        yield line
-        return
-    for group in segments(list(_fragments(line, room)), aim=room):
-        yield "".join(group).strip()
-
-
-def _fragments(text: str, target: int) -> Iterator[Item]:
-    """Lines and sentences with the white space after them; a longer one in pieces of whole words."""
+    parts: list[tuple[str, str]] = []
+    for piece in _under_titles(pieces):
+        first, *others = cut(piece.text, target, most)
+        parts.append((f"{piece.lead}\n\n{first}" if piece.lead else first, piece.anchor))
+        parts += [(other, piece.anchor) for other in others]
     start = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
-        sentence = text[start:end]
-        start = end
-        while len(sentence) > target:
-            space = sentence.rfind(" ", target // 2, target)
-            at = space + 1 if space > 0 else target
-            yield Item(sentence[:at], roughness=2)
-            sentence = sentence[at:]
-        if sentence:
-            yield Item(sentence, roughness=0 if sentence.endswith("\n") else 1)
+    for group in segments([Item(text) for text, _anchor in parts], aim=target, gap=2):
+        yield "\n\n".join(group), parts[start][1]
+        start += len(group)
 
 
-def segments(items: Sequence[Item], *, aim: int, gap: int = 0) -> list[list[str]]:
-    """The texts in order, in groups of about `aim` characters; `gap` is what joins two texts, in characters.
-
-    An edit in one place moves no cut anywhere else. Packing texts one after the other up to a size would shift every
-    later cut when a paragraph is put in at the top, and every shifted chunk would be embedded anew and lose what staff
-    wrote on it. Here a boundary is a cut when its rank (how natural it is, then a hash of the text before it) is the
-    lowest of all boundaries around it: what is farther away has no say. Only a piece that is still too long is then cut
-    again, on its own.
-    """
-    if not items:
-        return []
-    ends = list(accumulate(len(item.text) + gap for item in items))
-    ranks = [item.rank for item in items]
-    cuts = _local_cuts(ends, ranks, aim)
-    bounds: list[int] = []
-    for start, end in pairwise([0, *cuts, len(items)]):
-        bounds.extend([start, *_further_cuts(start, end, ends, ranks, aim)])
-    return [
-        [item.text for item in items[start:end]]
-        for start, end in pairwise([*bounds, len(items)])
-        if start < end
-    ]
-
-
-def _local_cuts(ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: int) -> list[int]:
-    """Places (before item i) whose boundary has the lowest rank of its neighbourhood, the first of equals."""
-    if ends[-1] <= aim:
-        return []
-    reach = int(aim * _NEIGHBOURHOOD)
-    cuts = []
-    for index in range(len(ends) - 1):
-        at = ends[index]
-        if at < reach or ends[-1] - at < reach:
+def _under_titles(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """The pieces, a bold line led to what it stands above; the last one has nothing under it."""
+    held: list[_Piece] = []
+    for piece in pieces:
+        if sum(len(title.text) for title in held) > TINY_CHARACTERS:
+            yield from held
+            held = []
+        if is_title(piece.text) and not piece.lead:
+            held.append(piece)
             continue
-        first, last = bisect_left(ends, at - reach), bisect_right(ends, at + reach)
-        before, after = ranks[first:index], ranks[index + 1 : min(last, len(ends) - 1)]
-        if all(ranks[index] < r for r in before) and all(ranks[index] <= r for r in after):
-            cuts.append(index + 1)
-    return cuts
-
-
-def _further_cuts(
-    start: int, end: int, ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: int
-) -> list[int]:
-    """Cuts inside a piece that is too long: at the lowest rank of its middle half, then in both parts."""
-    cuts: list[int] = []
-    waiting = [(start, end)]
-    while waiting:
-        first, last = waiting.pop()
-        base = ends[first - 1] if first else 0
-        size = ends[last - 1] - base
-        if last - first < 2 or size <= aim * _TOLERANCE:
-            continue
-        inner = range(first, last - 1)
-        middle = [i for i in inner if size <= 4 * (ends[i] - base) <= 3 * size]
-        if middle:
-            best = min(middle, key=lambda i: ranks[i])
-        else:
-            best = min(inner, key=lambda i: abs(2 * (ends[i] - base) - size))
-        cuts.append(best + 1)
-        waiting += [(first, best + 1), (best + 1, last)]
-    return sorted(cuts)
+        lead = "\n\n".join([*(title.text for title in held), *filter(None, [piece.lead])])
+        yield replace(piece, lead=lead, anchor=held[0].anchor if held else piece.anchor)
+        held = []
+    yield from held

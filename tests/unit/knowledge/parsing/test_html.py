@@ -1,7 +1,7 @@
 """HTML pages: what is content, and the questions that markup declares."""
 
 from knowledge.parsing.base import ParsedDocument
-from knowledge.parsing.html import html_fragment_text
+from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.registry import parse_document
 
 
@@ -132,3 +132,59 @@ def test_page_about_cookies_is_content_and_so_is_a_page_of_nothing_but_a_banner(
     assert "13 mois" in parse_document(about.encode(), filename="c.html").blocks[0].text
     banner = "<div role='banner'>Le site est fermé lundi.</div>"
     assert "fermé" in parse_document(banner.encode(), filename="b.html").blocks[0].text
+
+
+def test_backslashes_and_marks_of_labels_are_text() -> None:
+    parsed = parse(
+        "<h1>T</h1><h2>Le dossier C:\\Users\\bob</h2><p>x</p><h2>object.__init__ et *args</h2><p>y</p>"
+        "<dl><dt><code>\\df</code></dt><dd>Les fonctions.</dd></dl>"
+    )
+    assert [block.headings for block in parsed.blocks[:2]] == [
+        ("Le dossier C:\\Users\\bob",),
+        ("object.__init__ et *args",),
+    ]
+    assert parsed.blocks[2].text == "**\\df**\n\nLes fonctions."
+
+
+def test_code_keeps_its_language_its_margin_and_its_marks() -> None:
+    parsed = parse(
+        "<h1>T</h1><pre><code class='language-sql'>  SELECT 1\n  FROM t</code></pre>"
+        "<div class='highlight-python3 notranslate'><div class='highlight'><pre>```\nx</pre></div></div>"
+    )
+    assert [block.text for block in parsed.blocks] == [
+        "```sql\n  SELECT 1\n  FROM t\n```",
+        "````python3\n```\nx\n````",
+    ]
+
+
+def test_merged_cells_and_several_rows_of_headings_make_one_table() -> None:
+    parsed = parse(
+        "<h1>T</h1><table><thead><tr><th rowspan='2'>Ville</th><th colspan='2'>Prix</th></tr><tr><th>Jour</th><th>An</th></tr></thead>"
+        "<tr><td rowspan='2'>Lens</td><td>2</td><td>20</td></tr><tr><td>3</td><td>30</td></tr>"
+        "<tr><td colspan='3'>Gratuit le lundi</td></tr></table>"
+    )
+    assert parsed.blocks[0].text.split("\n") == [
+        "| Ville | Prix / Jour | Prix / An |",
+        "| --- | --- | --- |",
+        "| Lens | 2 | 20 |",
+        "| Lens | 3 | 30 |",
+        "| Gratuit le lundi |  |  |",
+    ]
+
+
+def test_table_of_one_column_keeps_what_stands_in_one_cell_together() -> None:
+    parsed = parse(
+        "<h1>T</h1><table><thead><tr><th>Fonction</th></tr></thead><tr><td><p>lower(text)</p><p>En minuscules.</p></td></tr>"
+        "<tr><td><p>upper(text)</p><p>En capitales.</p></td></tr></table>"
+    )
+    assert parsed.blocks[0].text == (
+        "**Fonction**\n\n- lower(text)\n  En minuscules.\n- upper(text)\n  En capitales."
+    )
+
+
+def test_text_of_lists_between_and_after_their_items_is_kept_in_order() -> None:
+    parsed = parse(
+        "<ul><li>un<ul><li>deux</li></ul>trois</li>quatre<li><ol><li>cinq</li></ol></li></ul>"
+    )
+    words = " ".join(parsed.blocks[0].text.replace("-", " ").replace("1.", " ").split())
+    assert words == "un deux trois quatre cinq"

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from knowledge.models import SourceType
 from knowledge.parsing.base import Block, ParsedDocument
-from knowledge.reading.chunking import Item, chunk_document, segments
+from knowledge.reading.chunking import chunk_document
+from knowledge.reading.cutting import Item, segments
 
 AIM = 1_000
 _text = st.text("abcdefghij ", min_size=20, max_size=400)
