@@ -201,9 +201,14 @@ class Turn(models.Model):
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("tour")
-        verbose_name_plural = _("tours")
+        verbose_name = _("question posée")
+        verbose_name_plural = _("questions posées")
         ordering: ClassVar = ["started_at"]
+        indexes: ClassVar = [
+            # Lists of the admin and what looks at the latest: without it each sorts every turn there is.
+            models.Index(fields=["-started_at"], name="turns_by_time"),
+            models.Index(fields=["started_at"], condition=Q(status="failed"), name="failed_turns"),
+        ]
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["conversation", "client_message_id"], name="one_turn_per_client_message"
@@ -471,6 +476,27 @@ class FeedbackReason(models.TextChoices):
     OTHER = "other", _("Autre")
 
 
+class FollowUp(models.TextChoices):
+    """What has become of a thumb down; follows from the columns of its `Feedback`."""
+
+    TODO = "todo", _("À traiter")
+    TAKEN = "taken", _("Pris en charge")
+    SETTLED = "settled", _("Réglé")
+    DISMISSED = "dismissed", _("Classé sans suite")
+
+
+class FeedbackQuerySet(models.QuerySet["Feedback"]):
+    def open(self) -> Self:
+        """Thumbs down that stand, and that nothing and nobody has ended; taken by somebody or not."""
+        return self.filter(
+            verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None, dismissed_at=None
+        )
+
+    def to_correct(self) -> Self:
+        """Those that staff may act on: nothing of a temporary chat is used again."""
+        return self.open().filter(turn__conversation__is_temporary=False)
+
+
 class Feedback(models.Model):
     """What the reader says of an answer: one verdict a turn, changeable. Taken back, it stays for staff, marked."""
 
@@ -498,15 +524,47 @@ class Feedback(models.Model):
         verbose_name=_("réglé par"),
         editable=False,
     )
+    #: Who of the staff sees to it, or ended it.
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("suivi par"),
+        editable=False,
+    )
+    #: When staff decided that nothing is to be corrected.
+    dismissed_at = models.DateTimeField(_("classé le"), null=True, blank=True, editable=False)
+
+    objects = FeedbackQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("avis")
         verbose_name_plural = _("avis")
         ordering: ClassVar = ["-updated_at"]
-        indexes: ClassVar = [models.Index(fields=["verdict", "-updated_at"])]
+        indexes: ClassVar = [
+            models.Index(fields=["verdict", "-updated_at"]),
+            models.Index(
+                fields=["updated_at"],
+                condition=Q(verdict="down", withdrawn_at=None, settled_at=None, dismissed_at=None),
+                name="open_verdicts",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_verdict_display()} · {self.turn_id}"
+
+    @property
+    def follow_up(self) -> FollowUp | None:
+        """`None` for what asks nothing of staff: a thumb up, or a verdict that was taken back."""
+        if self.verdict != Verdict.DOWN or self.withdrawn_at is not None:
+            return None
+        if self.settled_at is not None:
+            return FollowUp.SETTLED
+        if self.dismissed_at is not None:
+            return FollowUp.DISMISSED
+        return FollowUp.TAKEN if self.owner_id else FollowUp.TODO
 
 
 def share_token() -> str:

@@ -149,6 +149,11 @@ class CachedResponse(models.Model):
             models.Index(fields=["created_at"], name="idx_responses_created_at"),
             models.Index(fields=["deployment", "version"], name="idx_responses_version"),
             models.Index(fields=["deployment", "confirmed_at"], name="idx_responses_confirmed_at"),
+            models.Index(
+                fields=["created_at"],
+                condition=Q(status="to_review"),
+                name="idx_responses_to_review",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -449,6 +454,9 @@ class LearnedResponse(models.Model):
                 fields=["agent"],
                 condition=Q(loops_revision__lt=F("settled_revision")),
                 name="idx_answers_open_loops",
+            ),
+            models.Index(
+                fields=["updated_at"], condition=Q(status="to_review"), name="idx_answers_to_review"
             ),
         ]
         constraints: ClassVar = [

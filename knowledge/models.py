@@ -142,6 +142,11 @@ class Document(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["agent", "name"], name="document_once_per_agent")
         ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["created_at"], condition=Q(status="failed"), name="failed_documents"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.title or self.name

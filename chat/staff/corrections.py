@@ -7,13 +7,23 @@ from typing import Any, Self
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext_lazy as _
 
+from agents.effective import effective_config
+from agents.exceptions import ApplicationError
 from agents.models import Agent
 from chat.exceptions import ChatError
-from chat.models import AnswerSource, Message, Turn, TurnStatus
+from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
+from chat.staff.quality.replay import Asked, ReplayedQuestion, ask_again
 from chat.thread.reading import exchange_of
+from chat.thread.verdicts import settle_verdict, take_verdicts
+from chat.turn.prompt import number_sources
 from faqs.answers.texts import cited_sources, without_citations
-from faqs.answers.writing import learn_from_message
-from faqs.models import LearnedResponse
+from faqs.answers.writing import learn_from_message, save_learned, validate
+from faqs.loops import answer_question, close_groups
+from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
+from knowledge.search import search_as
+
+#: Passages looked up for an answer that stood on none.
+_PASSAGES = 5
 
 
 class NothingToCorrectError(ChatError):
@@ -38,6 +48,8 @@ class Correction:
     known: LearnedResponse | None
     #: The numbered sources of the answer.
     sources: Sequence[Mapping[str, Any]] = ()
+    #: The words of the reader.
+    asked: str = ""
 
     @classmethod
     def of(cls, turn: Turn) -> Self:
@@ -50,29 +62,94 @@ class Correction:
         known = LearnedResponse.objects.filter(
             agent=agent_that_answered(turn), source_message=turn.pk
         ).first()
-        if known is not None:
-            return cls(
-                turn, answered.content, known.question, known.answer, known, answered.sources
-            )
-        question = asked.content if asked else ""
-        text = _first_text(turn, answered)
-        return cls(turn, answered.content, question, text, None, answered.sources)
+        own = asked.content if asked else ""
+        question = known.question if known else own
+        text = known.answer if known else _first_text(turn, answered)
+        return cls(turn, answered.content, question, text, known, answered.sources, own)
 
     @property
     def agent(self) -> Agent:
         return agent_that_answered(self.turn)
 
     def keep(
-        self, *, question: str, answer: str, owner: AbstractBaseUser | None
+        self,
+        *,
+        question: str,
+        answer: str,
+        owner: AbstractBaseUser | None,
+        taken: Mapping[str, Any] | None = None,
     ) -> LearnedResponse:
+        """Keep it as a validated answer; `taken` is the passage that its text was taken from, where it was."""
+        sources = cited_sources(self.given, self.sources) if taken is None else [taken]
         return learn_from_message(
             agent=self.agent,
             message_uuid=self.turn.pk,
             question=question,
             answer=answer.strip() or self.given,
-            sources=cited_sources(self.given, self.sources),
+            sources=sources,
             owner=owner,
         )
+
+    def give(
+        self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None
+    ) -> LearnedResponse:
+        """Have a validated answer that exists given to this question too: it is one more way to ask it."""
+        phrasings = [each.text for each in row.phrasings.all()]
+        validate(row)
+        save_learned(row, phrasings=[*phrasings, question], how=WrittenHow.CORRECTED, by=owner)
+        return row
+
+    def passages(self) -> list[dict[str, Any]]:
+        """What the answer stood on, or what is found for its question now where it stood on nothing; numbered.
+
+        Empty where nothing can be looked up.
+        """
+        if self.sources:
+            return [dict(source) for source in self.sources if isinstance(source, Mapping)]
+        config = effective_config(self.turn.conversation.deployment)
+        try:
+            found = search_as(config, self.question, limit=_PASSAGES)
+        except ApplicationError:
+            return []
+        return [source.as_json() for source in number_sources(found.passages(_PASSAGES))]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The question asked again after a correction: what it is given now, and whether that is the corrected answer."""
+
+    asked: str
+    given: ReplayedQuestion
+    is_right: bool
+
+
+def prove(turn: Turn, row: LearnedResponse) -> Proof:
+    """Ask again what the reader asked, in the same place; nothing is written.
+
+    What leaned on an earlier question was put into words that stand alone: these are asked.
+    """
+    conversation = turn.conversation
+    own, _answered = exchange_of(turn)
+    text = row.question if own is None or turn.is_follow_up else own.content
+    given = ask_again(
+        Asked(conversation.deployment_id, text, conversation.phase, conversation.project)
+    )
+    return Proof(text, given, given.learned_id == row.pk)
+
+
+def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseUser | None) -> None:
+    """The report and the unanswered question of this very turn are ended by an answer that was seen to be given.
+
+    Whatever else it answers is closed by a worker (`chat.staff.quality.loops`), which asks each question again.
+    """
+    reports = Feedback.objects.open().filter(turn=turn)
+    take_verdicts(reports, owner)
+    for key in reports.values_list("pk", flat=True):
+        settle_verdict(key, row.pk)
+    waiting = UnansweredQuestion.objects.filter(source_turn=turn.pk, answered_by=None)
+    for key in waiting.values_list("pk", flat=True):
+        answer_question(key, row.pk)
+    close_groups(row.agent_id)
 
 
 def agent_that_answered(turn: Turn) -> Agent:

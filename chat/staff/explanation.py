@@ -19,6 +19,9 @@ from faqs.recall import refusal_text
 
 Words = str | Promise
 
+#: So little under a threshold, a score is said to have just missed it.
+_SLIGHT = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
@@ -288,6 +291,40 @@ def explain_trace(trace: object) -> list[ExplainedStep]:
     """The steps of a stored trace, in their order."""
     lines: Iterable[Any] = trace if isinstance(trace, list) else ()
     return [_explain(line) for line in lines if isinstance(line, dict) and line.get("step")]
+
+
+#: The step that decided, by the exit of the turn (`AnswerSource`); a courtesy is a direct answer that was not searched.
+_DECIDING = {
+    "memory_guard": ("memory_guard",),
+    "direct_qa": ("courtesy", "direct_answer"),
+    "clarification": ("clarification", "courtesy"),
+    "guard_rail": ("guard_rail",),
+    "extractive": ("extractive",),
+    # What a model writes stands on what passed the guard rail.
+    "llm": ("guard_rail",),
+    "round_limit": ("tool_loop",),
+}
+
+
+def deciding_step(trace: object, source: str) -> ExplainedStep | None:
+    """The one step that says why this answer was given; `None` where the trace does not say."""
+    lines: Iterable[Any] = trace if isinstance(trace, list) else ()
+    wanted = _DECIDING.get(source, ())
+    found = [line for line in lines if isinstance(line, dict) and line.get("step") in wanted]
+    return _explain(found[-1]) if found else None
+
+
+def closeness(score: float | None, threshold: float | None) -> str:
+    """How near something was, in words: a score alone says nothing, since each model has its own scale."""
+    if score is None or threshold is None:
+        return ""
+    if score >= threshold + (1.0 - threshold) / 2:
+        return gettext("très proche de la question")
+    if score >= threshold:
+        return gettext("assez proche de la question")
+    if score >= threshold - _SLIGHT:
+        return gettext("juste en dessous de ce qu’il faut")
+    return gettext("loin de la question")
 
 
 def _explain(line: dict[str, Any]) -> ExplainedStep:

@@ -10,12 +10,13 @@ A verdict that is taken back stays for staff, marked; what was reported stays re
 import logging
 import uuid
 
+from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
 from agents.database import short_write
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
-from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
 from faqs.models import UnansweredReason
@@ -35,6 +36,8 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "reason": reason if verdict == Verdict.DOWN else "",
                 "comment": comment,
                 "withdrawn_at": None,
+                # Said again, it is for staff again.
+                "dismissed_at": None,
             },
         )
     if verdict != Verdict.DOWN:
@@ -51,6 +54,22 @@ def withdraw_feedback(turn: Turn) -> bool:
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
     _take_back(turn)
     return bool(changed)
+
+
+def take_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None) -> int:
+    """Open thumbs down are seen to by this person from now on; returns how many."""
+    return verdicts.open().update(owner=owner)
+
+
+def reopen_verdicts(verdicts: FeedbackQuerySet) -> int:
+    """Thumbs down that somebody took or dismissed are open to everybody again; what an answer settled stays so."""
+    standing = verdicts.filter(verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None)
+    return standing.update(owner=None, dismissed_at=None)
+
+
+def dismiss_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None) -> int:
+    """Staff find nothing to correct in what open thumbs down complain of; returns how many."""
+    return verdicts.open().update(owner=owner, dismissed_at=timezone.now())
 
 
 def settle_verdict(key: int, learned_id: int | None) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from django.db.models import Q
+
 from agents.models import Agent
 from faqs.memory.keys import normalised_question
-from faqs.models import LearnedResponse, Phrasing
+from faqs.models import LearnedKind, LearnedResponse, Phrasing
 from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms.stored import read_forms
 from knowledge.embeddings.base import Purpose, embedder
@@ -66,6 +68,21 @@ def near_answers(
             answer = NearAnswer(near.learned_id, near.stored, near.score)
             found.setdefault((near.learned_id, near.stored), answer)
     return list(found.values())
+
+
+def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse]:
+    """The agent's answers in service that a person looks for: those with the text in them, then the nearest in meaning.
+
+    Raises the errors of the embedder and the vector store.
+    """
+    standing = LearnedResponse.objects.standing().filter(agent=agent, kind=LearnedKind.FAQ)
+    words = Q(question__icontains=text) | Q(answer__icontains=text)
+    by_words = list(standing.filter(words).order_by("-updated_at")[:limit])
+    near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text], None, None))
+    by_key = standing.in_bulk(near)
+    found = {row.pk: row for row in by_words}
+    found |= {key: by_key[key] for key in near if key in by_key and key not in found}
+    return list(found.values())[:limit]
 
 
 def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:

@@ -147,30 +147,44 @@ def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
     kept = CachedResponse.objects.exclude(status=EntryStatus.OBSOLETE)
     if not asked or not kept.filter(deployment__in=deployments).exists():
         return
-    recipe = embedder().recipe
+    texts = [(text, vector) for _row, text, vector in asked]
     for deployment in deployments:
-        forms = read_forms(agents_of(deployment))
-        in_each_form = [*asked, *_in_other_forms(asked, forms)]
         entries: dict[LearnedResponse, set[int]] = {}
-        for row, text, vector in in_each_form:
-            near = _near_entries(deployment, vector, recipe)
-            found = {pk for pk, question in near if ask_the_same(question, text, forms)}
-            entries.setdefault(row, set()).update(found)
-        for position, pk, question in _waiting_entries(deployment, in_each_form, recipe):
-            row, text, _vector = in_each_form[position]
-            if ask_the_same(question, text, forms):
-                entries[row].add(pk)
+        for position, pk in _same_entries(deployment, texts):
+            entries.setdefault(asked[position][0], set()).add(pk)
         for row, found in entries.items():
             _withdraw(row, found)
 
 
-def _in_other_forms(asked: Sequence[Asked], forms: Forms) -> list[Asked]:
-    """What is asked with each acronym or synonym in the place of its other form, as far as there is one."""
-    others = [(row, other) for row, text, _ in asked if (other := forms.other_reading(text))]
+def _same_entries(
+    deployment: Deployment, asked: Sequence[tuple[str, Vector]]
+) -> Iterator[tuple[int, int]]:
+    """Entries that ask the same as one of these in any form, those that wait for staff too: (its position, key)."""
+    recipe, forms = embedder().recipe, read_forms(agents_of(deployment))
+    in_each_form = [(at, *each) for at, each in enumerate(asked)]
+    in_each_form += _in_other_forms(asked, forms)
+    for at, text, vector in in_each_form:
+        for pk, question in _near_entries(deployment, vector, recipe):
+            if ask_the_same(question, text, forms):
+                yield at, pk
+    vectors = [vector for _at, _text, vector in in_each_form]
+    for position, pk, question in _waiting_entries(deployment, vectors, recipe):
+        at, text, _vector = in_each_form[position]
+        if ask_the_same(question, text, forms):
+            yield at, pk
+
+
+def _in_other_forms(
+    asked: Sequence[tuple[str, Vector]], forms: Forms
+) -> list[tuple[int, str, Vector]]:
+    """What is asked with each acronym or synonym in the place of its other form, as far as there is one, by position."""
+    others = [
+        (at, other) for at, (text, _) in enumerate(asked) if (other := forms.other_reading(text))
+    ]
     if not others:
         return []
-    vectors = embedder().embed([text for _row, text in others], purpose=Purpose.QUERY)
-    return [(row, text, vector) for (row, text), vector in zip(others, vectors, strict=True)]
+    vectors = embedder().embed([text for _at, text in others], purpose=Purpose.QUERY)
+    return [(at, text, vector) for (at, text), vector in zip(others, vectors, strict=True)]
 
 
 def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
@@ -224,10 +238,10 @@ def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
 
 
 def _waiting_entries(
-    deployment: Deployment, asked: Sequence[Asked], recipe: Recipe
+    deployment: Deployment, asked: Sequence[Vector], recipe: Recipe
 ) -> Iterator[tuple[int, int, str]]:
-    """Entries that wait for staff, which no array holds, near each text: (its position, key, question)."""
-    vectors = np.stack([vector for _row, _text, vector in asked])
+    """Entries that wait for staff, which no array holds, near each vector: (its position, key, question)."""
+    vectors = np.stack(asked)
     least = _least_similarity(deployment, recipe)
     waiting = CachedResponse.objects.filter(
         deployment=deployment, status=EntryStatus.TO_REVIEW, recipe_key=recipe_key(recipe)
@@ -267,6 +281,58 @@ def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
         MemoryShelf.objects.get_or_create(pk=key)
     with transaction.atomic():
         list(MemoryShelf.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+
+
+# --- Before it is saved ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a validated answer takes out of service: entries of the memory, and other validated answers."""
+
+    entries: Sequence[CachedResponse] = ()
+    answers: Sequence[LearnedResponse] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Name the rows of both tables, in forms."""
+        return frozenset(
+            [
+                *(f"memory-{entry.pk}" for entry in self.entries),
+                *(f"faq-{row.pk}" for row in self.answers),
+            ]
+        )
+
+
+def foresee(
+    agent: Agent, question: str, answer: str = "", *, exclude: int | None = None
+) -> Withdrawn:
+    """What an answer to this question would withdraw if it were validated now; nothing is written.
+
+    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder and
+    the vector store, and raises their errors.
+    """
+    vector = embedder().embed_one(question, purpose=Purpose.QUERY)
+    near = {
+        pk
+        for deployment in _deployments_of(agent)
+        for _at, pk in _same_entries(deployment, [(question, vector)])
+    }
+    # What staff vouched for in a phase or a project stays (`_withdraw`).
+    entries = CachedResponse.objects.filter(pk__in=near).filter(
+        Q(validated_at=None) | Q(is_scoped=False)
+    )
+    same = {
+        each.learned_id
+        for each in near_answers(agent=agent, questions=[question], vectors=[vector])
+    }
+    others = LearnedResponse.objects.standing().filter(
+        pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ
+    )
+    return Withdrawn(
+        list(entries.defer("embedding").select_related("deployment").order_by("pk")),
+        [row for row in others if not (answer and same_writing(row.answer, answer))],
+    )
 
 
 # --- Staff vouch for an entry of the memory --------------------------------------------------------------------------

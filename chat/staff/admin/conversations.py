@@ -13,6 +13,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import admin_url, change_link, count_link
 from chat.models import Conversation, Message, Role, SharedThread, Turn
+from chat.staff.admin.correcting import correction_address
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
@@ -77,7 +78,9 @@ class ConversationAdmin(PrivateAdmin):
     ) -> HttpResponse:
         conversation = kwargs.get("obj")
         if isinstance(conversation, Conversation):
-            messages = Message.objects.for_conversation(conversation.pk).select_related("turn")
+            messages = Message.objects.for_conversation(conversation.pk).select_related(
+                "turn__conversation"
+            )
             context["client_thread"] = conversation.client_thread
             branch = branch_turns(conversation.pk, conversation.leaf)
             context["thread"] = [
@@ -92,6 +95,9 @@ class ConversationAdmin(PrivateAdmin):
                     "sources": sources_of(message),
                     "source": source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
+                    "correct_url": correction_address(request, message.turn)
+                    if message.turn
+                    else "",
                 }
                 for message in in_turn_order(messages)
             ]

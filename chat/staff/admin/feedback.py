@@ -2,19 +2,21 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import admin_url, change_link, link, stacked
-from chat.models import Feedback, Message, Role, Turn, Verdict
+from agents.admin_base import Tone, admin_url, badge, change_link, link, signed_in, stacked
+from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, Verdict
+from chat.staff.admin.correcting import is_correctable, may_correct
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
+from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts, take_verdicts
 
 
 class WithdrawnFilter(admin.SimpleListFilter):
@@ -30,19 +32,37 @@ class WithdrawnFilter(admin.SimpleListFilter):
         return queryset.filter(withdrawn_at__isnull=self.value() == "no")
 
 
+_TONES: dict[FollowUp, Tone] = {
+    FollowUp.TODO: "warning",
+    FollowUp.TAKEN: "busy",
+    FollowUp.SETTLED: "good",
+    FollowUp.DISMISSED: "neutral",
+}
+
+
 class FollowUpFilter(admin.SimpleListFilter):
     title = _("suivi")
     parameter_name = "follow_up"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("todo", gettext("À traiter")), ("settled", gettext("Réglé"))]
+        states = [(state.value, str(state.label)) for state in FollowUp]
+        return [("open", gettext("À corriger")), ("mine", gettext("Suivis par moi")), *states]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
+        standing = queryset.filter(pk__in=Feedback.objects.open().values("pk"))
         match self.value():
-            case "todo":
-                return queryset.filter(verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None)
-            case "settled":
+            case "open":
+                return queryset.filter(pk__in=Feedback.objects.to_correct().values("pk"))
+            case "mine":
+                return standing.filter(owner=request.user.pk)
+            case FollowUp.TODO:
+                return standing.filter(owner=None)
+            case FollowUp.TAKEN:
+                return standing.exclude(owner=None)
+            case FollowUp.SETTLED:
                 return queryset.filter(settled_at__isnull=False)
+            case FollowUp.DISMISSED:
+                return queryset.filter(dismissed_at__isnull=False)
         return queryset
 
 
@@ -54,8 +74,8 @@ class FeedbackAdmin(PrivateAdmin):
         "shown_verdict",
         "shown_reason",
         "shown_comment",
+        "state",
         "way",
-        "settled",
         "deployment",
         "updated_at",
     )
@@ -69,7 +89,8 @@ class FeedbackAdmin(PrivateAdmin):
         ("updated_at", RangeDateFilter),
     )
     list_filter_submit = True
-    list_select_related = ("turn__conversation__deployment", "settled_by")
+    list_select_related = ("turn__conversation__deployment", "settled_by", "owner")
+    actions = ("take", "give_back", "dismiss")
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
@@ -81,8 +102,9 @@ class FeedbackAdmin(PrivateAdmin):
         "updated_at",
         "withdrawn_at",
         "reported_at",
+        "state",
         "settled_at",
-        "settled",
+        "dismissed_at",
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
@@ -121,17 +143,66 @@ class FeedbackAdmin(PrivateAdmin):
         text = Truncator(given.comment or "–").chars(120)
         return format_html('<span class="rp-clip">{}</span>', text)
 
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms(["chat.view_turn", "chat.change_feedback"])
+
+    @admin.action(description=_("Je m’en occupe"), permissions=["decide"])
+    def take(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        self._tell(request, take_verdicts(_only(verdicts), signed_in(request)), verdicts.count())
+
+    @admin.action(description=_("Remettre à traiter"), permissions=["decide"])
+    def give_back(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        self._tell(request, reopen_verdicts(_only(verdicts)), verdicts.count())
+
+    @admin.action(description=_("Classer sans suite"), permissions=["decide"])
+    def dismiss(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        changed = dismiss_verdicts(_only(verdicts), signed_in(request))
+        self._tell(request, changed, verdicts.count())
+
+    def _tell(self, request: HttpRequest, changed: int, chosen: int) -> None:
+        text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed)
+        self.message_user(request, text % {"count": changed})
+        if left := chosen - changed:
+            text = ngettext(
+                "%(count)d avis n’attend rien de l’équipe : utile, retiré ou déjà réglé.",
+                "%(count)d avis n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.",
+                left,
+            )
+            self.message_user(request, text % {"count": left}, messages.WARNING)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Where an answer is put right is a column for whoever may."""
+        return (
+            ("question", "remedy", *self.list_display[1:])
+            if may_correct(request)
+            else self.list_display
+        )
+
+    @admin.display(description=_("remède"))
+    def remedy(self, given: Feedback) -> SafeString | str:
+        if not is_correctable(given.turn):
+            return "–"
+        return link(admin_url(Turn, "correct", given.turn_id), gettext("Corriger"))
+
     @admin.display(description=_("réponse"), ordering="turn__answer_source")
     def way(self, given: Feedback) -> SafeString | str:
         return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi cette réponse ?"))
 
-    @admin.display(description=_("réglé par"), ordering="settled_at")
-    def settled(self, given: Feedback) -> SafeString | str:
-        """The validated answer that the question is given now."""
-        if given.settled_by is None or given.settled_at is None:
+    @admin.display(description=_("suivi"), ordering="settled_at")
+    def state(self, given: Feedback) -> SafeString | str:
+        """What became of it, by whom, and the validated answer that the question is given now."""
+        if (state := given.follow_up) is None:
             return "–"
-        return stacked(change_link(given.settled_by), gettext("la question reçoit cette réponse"))
+        shown = badge(state.label, _TONES[state])
+        if given.settled_by is not None and given.settled_at is not None:
+            return stacked(shown, change_link(given.settled_by))
+        return stacked(shown, given.owner) if given.owner else shown
 
     @admin.display(description=_("déploiement"))
     def deployment(self, given: Feedback) -> str:
         return given.turn.conversation.deployment.name
+
+
+def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
+    """By their keys: what the list adds to its rows is no business of an update."""
+    return Feedback.objects.filter(pk__in=list(verdicts.values_list("pk", flat=True)))

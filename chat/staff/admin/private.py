@@ -10,9 +10,11 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ReadOnlyAdmin, Tone, badge, rounded, stacked
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, rounded, stacked
 from chat.models import AnswerSource, Conversation, Feedback, Message, Turn, Verdict
 from chat.rendering import render_answer
+from faqs.models import LearnedResponse
+from knowledge.models import Chunk, Document
 
 _SOURCE_TONES: dict[str, Tone] = {
     AnswerSource.MEMORY_GUARD: "good",
@@ -20,6 +22,12 @@ _SOURCE_TONES: dict[str, Tone] = {
     AnswerSource.GUARD_RAIL: "warning",
     AnswerSource.LLM: "busy",
     AnswerSource.ROUND_LIMIT: "warning",
+}
+
+_SOURCE_KINDS = {
+    "qa_pair": _("question-réponse"),
+    "source_material": _("texte du passage"),
+    "legacy": _("texte du passage"),
 }
 
 
@@ -76,3 +84,34 @@ def temporary_note(conversation: Conversation) -> SafeString | str:
         "Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message."
     )
     return stacked(_temporary_badge(), note % {"hours": rounded(settings.TEMPORARY_CHAT_HOURS, 0)})
+
+
+def score_text(score: float | None) -> str:
+    return "–" if score is None else rounded(score, 3)
+
+
+def linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each source with links to its passage, document and validated answer, as far as they still exist."""
+    chunks = _existing(Chunk, sources, "chunk_id")
+    documents = _existing(Document, sources, "document_id")
+    answers = _existing(LearnedResponse, sources, "learned_id")
+    return [
+        {
+            **source,
+            "score": score_text(source.get("score")),
+            "kind": _SOURCE_KINDS.get(str(source.get("type")), source.get("type", "")),
+            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
+            "document_url": _url_of(Document, source.get("document_id"), documents),
+            "answer_url": _url_of(LearnedResponse, source.get("learned_id"), answers),
+        }
+        for source in sources
+    ]
+
+
+def _existing(model: type[Model], sources: list[dict[str, Any]], key: str) -> set[int]:
+    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
+    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
+
+
+def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
+    return admin_url(model, "change", key) if key in existing else ""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import F, Model, OuterRef, QuerySet, Subquery
+from django.db.models import F, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
 from django.utils import timezone
@@ -15,11 +15,13 @@ from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import Tone, admin_url, badge, change_link, rounded
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
-from chat.staff.admin import views
+from chat.staff.admin import correcting, views
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
+    linked_sources,
     prose_of,
+    score_text,
     source_badge,
     sources_of,
     temporary_note,
@@ -27,7 +29,6 @@ from chat.staff.admin.private import (
 )
 from chat.staff.explanation import efficiency_grade, explain_trace
 from chat.thread.reading import exchange_of
-from knowledge.models import Chunk, Document
 
 _STATUS_TONES: dict[str, Tone] = {
     TurnStatus.RUNNING: "busy",
@@ -35,11 +36,6 @@ _STATUS_TONES: dict[str, Tone] = {
     TurnStatus.INTERRUPTED: "warning",
     TurnStatus.FAILED: "bad",
     TurnStatus.AWAITING_APPROVAL: "warning",
-}
-_SOURCE_KINDS = {
-    "qa_pair": _("question-réponse"),
-    "source_material": _("texte du passage"),
-    "legacy": _("texte du passage"),
 }
 
 
@@ -84,30 +80,30 @@ class TurnAdmin(PrivateAdmin):
         "started_at",
         "duration",
     )
-    actions = ("learn",)
+    actions = ("correct",)
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("<uuid:turn_id>/learn/", wrap(views.learn_from_turn), name="chat_turn_learn"),
+            path(
+                "<uuid:turn_id>/correct/", wrap(correcting.correct_turn), name="chat_turn_correct"
+            ),
             path("replay/<int:group_id>/", wrap(views.replay_group), name="chat_turn_replay_group"),
             path("refusals/", wrap(views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
 
-    def has_learn_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(
-            ["faqs.add_learnedresponse", "faqs.change_learnedresponse", "chat.view_turn"]
-        )
+    def has_correct_permission(self, request: HttpRequest) -> bool:
+        return correcting.may_correct(request)
 
-    @admin.action(description=_("Valider en FAQ…"), permissions=["learn"])
-    def learn(self, request: HttpRequest, queryset: QuerySet[Turn]) -> HttpResponse | None:
-        """Each answer is read before it is validated: one at a time."""
+    @admin.action(description=_("Corriger…"), permissions=["correct"])
+    def correct(self, request: HttpRequest, queryset: QuerySet[Turn]) -> HttpResponse | None:
+        """Each answer is read before it is corrected: one at a time."""
         keys = list(queryset.values_list("pk", flat=True)[:2])
         if len(keys) == 1:
-            return HttpResponseRedirect(admin_url(Turn, "learn", keys[0]))
+            return HttpResponseRedirect(admin_url(Turn, "correct", keys[0]))
         self.message_user(
-            request, gettext("Choisissez un seul échange à valider."), messages.WARNING
+            request, gettext("Choisissez une seule question à corriger."), messages.WARNING
         )
         return None
 
@@ -132,13 +128,7 @@ class TurnAdmin(PrivateAdmin):
             context["title"] = gettext("Pourquoi cette réponse")
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
-            context["learn_url"] = (
-                admin_url(Turn, "learn", turn.pk)
-                if turn.status == TurnStatus.DONE
-                and not turn.conversation.is_temporary
-                and self.has_learn_permission(request)
-                else ""
-            )
+            context["correct_url"] = correcting.correction_address(request, turn)
             context.update(_exchange(turn))
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -157,11 +147,11 @@ class TurnAdmin(PrivateAdmin):
 
     @admin.display(description=_("score de la réponse"), ordering="score")
     def shown_score(self, turn: Turn) -> str:
-        return _score_text(turn.score)
+        return score_text(turn.score)
 
     @admin.display(description=_("meilleur score de la recherche"))
     def shown_best_score(self, turn: Turn) -> str:
-        return _score_text(turn.best_score)
+        return score_text(turn.best_score)
 
     @admin.display(description=_("modèle"))
     def shown_model(self, turn: Turn) -> str:
@@ -213,40 +203,11 @@ class TurnAdmin(PrivateAdmin):
         return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
 
 
-def _score_text(score: float | None) -> str:
-    return "–" if score is None else rounded(score, 3)
-
-
 def _exchange(turn: Turn) -> dict[str, Any]:
     """The question, the answer and its sources; the text of each source is what was given at the time."""
     asked, answered = exchange_of(turn)
     return {
         "question": asked.content if asked else "",
         "answer": prose_of(answered) if answered else "",
-        "sources": _linked_sources(sources_of(answered)) if answered else [],
+        "sources": linked_sources(sources_of(answered)) if answered else [],
     }
-
-
-def _linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each source with links to its passage and document, as far as they still exist."""
-    chunks = _existing(Chunk, sources, "chunk_id")
-    documents = _existing(Document, sources, "document_id")
-    return [
-        {
-            **source,
-            "score": _score_text(source.get("score")),
-            "kind": _SOURCE_KINDS.get(str(source.get("type")), source.get("type", "")),
-            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
-            "document_url": _url_of(Document, source.get("document_id"), documents),
-        }
-        for source in sources
-    ]
-
-
-def _existing(model: type[Chunk | Document], sources: list[dict[str, Any]], key: str) -> set[int]:
-    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
-    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
-
-
-def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
-    return admin_url(model, "change", key) if key in existing else ""

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from agents.models import Agent, Deployment
-from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, Feedback, Message, Role, Turn
 from chat.staff.quality.replay import Asked
 from chat.thread.verdicts import asked_question, settle_verdict
 from faqs.loops import (
@@ -64,12 +64,7 @@ def deployments_of(agent: Agent) -> list[Deployment]:
 def open_work(agent: Agent, deployments: Collection[Deployment]) -> list[Work]:
     """What waits for an answer that this agent may give; of thumbs down and choices the newest."""
     most = settings.LOOP_MAX_ITEMS
-    verdicts = Feedback.objects.filter(
-        verdict=Verdict.DOWN,
-        withdrawn_at=None,
-        settled_at=None,
-        turn__conversation__deployment__in=deployments,
-    )
+    verdicts = Feedback.objects.open().filter(turn__conversation__deployment__in=deployments)
     choices = OptionChoice.objects.filter(status=ChoiceStatus.OPEN, deployment__in=deployments)
     questions = open_questions(agent.pk).order_by("-asked_at", "-pk")
     return [

@@ -6,6 +6,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
@@ -28,6 +29,9 @@ class ReplayedQuestion:
     score: float | None
     answer: str
     error: str = ""
+    #: The validated answer that was given, word for word.
+    learned_id: int | None = None
+    trace: Sequence[dict[str, Any]] = ()
 
 
 def replay(deployment: Deployment, questions: Sequence[str]) -> list[ReplayedQuestion]:
@@ -54,7 +58,14 @@ def _outcome(question: str, result: TurnResult) -> ReplayedQuestion:
         score=result.answer.score,
         answer=result.answer.text,
         error=error,
+        learned_id=_given_id(result),
+        trace=result.trace.lines,
     )
+
+
+def _given_id(result: TurnResult) -> int | None:
+    is_given = result.answer.source == AnswerSource.DIRECT_QA and result.error is None
+    return result.answer.learned_id if is_given else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +90,14 @@ async def _given_answers(questions: Sequence[Asked]) -> dict[Asked, int | None]:
     return {asked: await _given_answer(asked) for asked in questions}
 
 
-async def _given_answer(asked: Asked) -> int | None:
-    request = TurnRequest(
+def ask_again(asked: Asked) -> ReplayedQuestion:
+    """What the question is given now of what is stored, without a model; nothing is stored."""
+    result = async_to_sync(run_turn)(_stored_only(asked), _ignore)
+    return _outcome(asked.text, result)
+
+
+def _stored_only(asked: Asked) -> TurnRequest:
+    return TurnRequest(
         deployment_id=asked.deployment_id,
         question=asked.text,
         language=settings.LANGUAGE_CODE[:2],
@@ -88,11 +105,13 @@ async def _given_answer(asked: Asked) -> int | None:
         project=asked.project,
         without_model=True,
     )
-    result = await run_turn(request, _ignore)
+
+
+async def _given_answer(asked: Asked) -> int | None:
+    result = await run_turn(_stored_only(asked), _ignore)
     if result.error is not None and result.error.retryable:
         raise result.error
-    is_given = result.answer.source == AnswerSource.DIRECT_QA and result.error is None
-    return result.answer.learned_id if is_given else None
+    return _given_id(result)
 
 
 async def _ignore(event: Event) -> None:

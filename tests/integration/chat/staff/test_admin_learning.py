@@ -21,7 +21,7 @@ from faqs.models import (
 )
 from faqs.unanswered import draft_from_group, group_questions
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
-from tests.factories import make_conversation, make_exchange, make_learned, make_library
+from tests.factories import make_conversation, make_exchange, make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, ask, scripted
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -42,16 +42,16 @@ class ValidateMessageTests(TestCase):
     def test_form_shows_the_exchange_without_its_citations(self) -> None:
         turn = make_answered()
         client = client_of(make_staff(*RIGHTS))
-        assert "Valider en FAQ" in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
-        page = client.get(admin_url(Turn, "learn", turn.pk)).content.decode()
+        assert "Corriger" in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        page = client.get(admin_url(Turn, "correct", turn.pk)).content.decode()
         assert "Où garer son vélo ?" in page
-        assert "Sous l&#x27;abri, à gauche." in page
-        assert "plan.md" not in page
+        form = client.get(admin_url(Turn, "correct", turn.pk)).context["form"]
+        assert form["answer"].value() == "Sous l'abri, à gauche."
 
     def test_temporary_chat_teaches_nothing_and_is_tried_with_no_index(self) -> None:
         turn = make_answered()
         Conversation.objects.update(is_temporary=True)
-        client, address = superuser_client(), admin_url(Turn, "learn", turn.pk)
+        client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
         assert address not in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
         for response in (client.get(address), client.post(address, {"question": "Q ?"})):
             assert response.status_code == 302
@@ -62,53 +62,42 @@ class ValidateMessageTests(TestCase):
         assert address in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
         assert recent_questions(agent, 5) == ["Où garer son vélo ?"]
 
-    def test_quoted_passages_are_offered_one_by_one(self) -> None:
+    def test_the_first_quoted_passage_is_proposed_as_the_answer(self) -> None:
         turn = make_answered()
         Turn.objects.filter(pk=turn.pk).update(answer_source=AnswerSource.EXTRACTIVE)
         sources = [{"n": 1, "text": "Le premier passage."}, {"n": 2, "text": "Le second."}]
         turn.messages.filter(role=Role.ASSISTANT).update(sources=sources)
-        page = superuser_client().get(admin_url(Turn, "learn", turn.pk)).content.decode()
-        assert "Le premier passage." in page
-        assert "Le second." not in page
+        form = superuser_client().get(admin_url(Turn, "correct", turn.pk)).context["form"]
+        assert form["answer"].value() == "Le premier passage."
 
     def test_corrected_answer_becomes_a_validated_answer(self) -> None:
         turn = make_answered()
         user = make_staff(*RIGHTS, "faqs.view_learnedresponse")
         data = {"question": "Où garer son vélo ?", "answer": "Derrière la mairie."}
-        response = client_of(user).post(admin_url(Turn, "learn", turn.pk), data)
+        response = client_of(user).post(admin_url(Turn, "correct", turn.pk), data)
         row = LearnedResponse.objects.get()
-        assert response["Location"] == admin_url(LearnedResponse, "change", row.pk)
+        assert response["Location"] == admin_url(Turn, "correct", turn.pk, saved=row.pk)
         assert (row.answer, row.source_message, row.owner) == (data["answer"], turn.pk, user)
-
-    def test_answer_that_contradicts_another_is_shown_and_may_be_kept(self) -> None:
-        turn, client = make_answered(), superuser_client()
-        agent = turn.conversation.deployment.agent
-        make_learned(agent, question="Où garer son vélo ?", answer="Nulle part.")
-        data = {"question": "Où garer son vélo ?", "answer": "Sous l'abri."}
-        page = client.post(admin_url(Turn, "learn", turn.pk), data).content.decode()
-        assert "Contradiction" in page
-        client.post(admin_url(Turn, "learn", turn.pk), {**data, "save_anyway": "on"})
-        assert LearnedResponse.objects.count() == 2
 
     def test_exchange_without_an_answer_is_not_validated(self) -> None:
         turn = make_answered(status=TurnStatus.INTERRUPTED)
-        response = superuser_client().get(admin_url(Turn, "learn", turn.pk), follow=True)
+        response = superuser_client().get(admin_url(Turn, "correct", turn.pk), follow=True)
         assert "pas de réponse à valider" in shown_messages(response)
 
     def test_every_right_is_asked_for(self) -> None:
         turn = make_answered()
         for missing in RIGHTS:
             staff = make_staff(*(right for right in RIGHTS if right != missing))
-            assert client_of(staff).get(admin_url(Turn, "learn", turn.pk)).status_code == 403
+            assert client_of(staff).get(admin_url(Turn, "correct", turn.pk)).status_code == 403
 
     def test_action_leads_to_the_form_of_one_exchange(self) -> None:
         turn, client = make_answered(), superuser_client()
-        data = {"action": "learn", "_selected_action": [turn.pk]}
+        data = {"action": "correct", "_selected_action": [turn.pk]}
         response = client.post(admin_url(Turn, "changelist"), data)
-        assert response["Location"] == admin_url(Turn, "learn", turn.pk)
+        assert response["Location"] == admin_url(Turn, "correct", turn.pk)
         data["_selected_action"] = [turn.pk, make_answered().pk]
         response = client.post(admin_url(Turn, "changelist"), data, follow=True)
-        assert "un seul échange" in shown_messages(response)
+        assert "une seule question" in shown_messages(response)
 
     def test_links_words_and_code_in_brackets_stay(self) -> None:
         text = "Voir [1](https://a.fr), `row[0]` et [annexe] [2]."

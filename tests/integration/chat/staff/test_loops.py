@@ -147,7 +147,7 @@ class WaysTests(LoopsCase):
             make_conversation(self.deployment), ASKED, "Non.", answer_source=AnswerSource.LLM
         )
         client, form = superuser_client(), {"question": ASKED, "answer": ANSWER}
-        self.ends_all(lambda: client.post(admin_url(Turn, "learn", turn.pk), form))
+        self.ends_all(lambda: client.post(admin_url(Turn, "correct", turn.pk), form))
 
     def test_promoted(self) -> None:
         entry = make_entry(self.deployment, ASKED, ANSWER)

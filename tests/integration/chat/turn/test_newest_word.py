@@ -98,12 +98,11 @@ def edited(deployment: Deployment) -> None:
 
 
 def corrected(deployment: Deployment) -> None:
-    """« Valider en FAQ » on an answer that was given."""
+    """« Corriger » on an answer that was given: what it replaces is shown, then replaced."""
     turn = make_exchange(make_conversation(deployment), QUESTION, OLD)
-    superuser_client().post(
-        admin_url(Turn, "learn", turn.pk),
-        {"question": QUESTION, "answer": NEW, "save_anyway": "on"},
-    )
+    client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
+    shown = client.get(address).context["form"]["shown"].value()
+    client.post(address, {"question": QUESTION, "answer": NEW, "shown": shown})
 
 
 def commanded(deployment: Deployment) -> None:
@@ -512,5 +511,5 @@ class SeveralAgentsTests(TestCase):
         turn = make_exchange(make_conversation(self.deployment), QUESTION, OLD)
         Turn.objects.filter(pk=turn.pk).update(answered_by=self.specialist.name)
         data = {"question": QUESTION, "answer": NEW}
-        superuser_client().post(admin_url(Turn, "learn", turn.pk), data)
+        superuser_client().post(admin_url(Turn, "correct", turn.pk), data)
         assert LearnedResponse.objects.get().agent == self.specialist

@@ -1,0 +1,295 @@
+"""« Corriger »: one page from a wrong answer to a right one, and to its proof.
+
+The answer and why it was given; its passages and the validated answers near it, to take the right one from; what that
+withdraws, before it is saved; then the question asked again. Every button but *save* shows the same page again, filled in.
+"""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods
+
+from agents.admin_base import admin_page, admin_url, require, signed_in
+from agents.exceptions import ApplicationError
+from chat.models import AnswerSource, Feedback, Turn, TurnStatus
+from chat.staff.admin.forms import CorrectionForm
+from chat.staff.admin.private import linked_sources, prose_of, source_badge, verdict_badge
+from chat.staff.corrections import (
+    Correction,
+    NothingToCorrectError,
+    close_what_it_answers,
+    prove,
+)
+from chat.staff.explanation import closeness, deciding_step
+from chat.thread.reading import exchange_of
+from faqs.answers.duplicates import find_similar, near_memory_texts, similar_text
+from faqs.answers.neighbours import find_answers
+from faqs.answers.precedence import Withdrawn, foresee
+from faqs.loops import answered_text
+from faqs.models import CachedResponse, LearnedResponse
+
+RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
+#: Validated answers shown at once, near the question or found by a search.
+_FOUND = 5
+_SEARCH_CHARACTERS = 200
+
+
+def may_correct(request: HttpRequest) -> bool:
+    return request.user.has_perms(RIGHTS)
+
+
+def is_correctable(turn: Turn) -> bool:
+    """Whether it has an answer, and one that may be used again."""
+    return turn.status == TurnStatus.DONE and not turn.conversation.is_temporary
+
+
+def correction_address(request: HttpRequest, turn: Turn) -> str:
+    """Where this turn is corrected; empty where it may not be, or has nothing to correct."""
+    is_open = is_correctable(turn) and may_correct(request)
+    return admin_url(Turn, "correct", turn.pk) if is_open else ""
+
+
+@require_http_methods(["GET", "POST"])
+def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
+    """The page of one turn; `saved` names the validated answer whose proof is shown."""
+    require(request, *RIGHTS)
+    turns = Turn.objects.select_related("conversation__deployment__agent", "feedback")
+    turn = get_object_or_404(turns, pk=turn_id)
+    try:
+        correction = Correction.of(turn)
+    except NothingToCorrectError as error:
+        messages.error(request, str(error.public_message))
+        return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
+    if (saved := _saved_answer(request, correction)) is not None:
+        return _proof_page(request, correction, saved)
+    page = _Page(request, correction)
+    if request.method == "POST" and (row := page.act()) is not None:
+        return HttpResponseRedirect(admin_url(Turn, "correct", turn.pk, saved=row.pk))
+    return page.shown()
+
+
+class _Page:
+    """The form as it stands after what was pressed, and what is beside it."""
+
+    def __init__(self, request: HttpRequest, correction: Correction) -> None:
+        self.request, self.correction = request, correction
+        self.passages = linked_sources(correction.passages())
+        self.withdrawn: Withdrawn | None = None
+        self.search = ""
+        self.form = CorrectionForm(
+            initial={"question": correction.question, "answer": correction.answer}
+        )
+
+    def act(self) -> LearnedResponse | None:
+        """Do what was pressed; the answer that was saved, where one was."""
+        pressed = self.request.POST
+        self.search = pressed.get("search", "")[:_SEARCH_CHARACTERS].replace("\0", "").strip()
+        if "take" in pressed or "find" in pressed:
+            self.form = CorrectionForm(initial=self._typed(pressed.get("take", "")))
+            return None
+        try:
+            return self._give(pressed["give"]) if "give" in pressed else self._save()
+        except ApplicationError as error:
+            messages.error(self.request, str(error.public_message))
+            return None
+
+    def _typed(self, number: str) -> dict[str, Any]:
+        """What stands in the fields, with the text of a passage in place of the answer where one was taken."""
+        typed: dict[str, Any] = {name: self.request.POST.get(name, "") for name in self.form.fields}
+        for passage in self.passages:
+            if number and str(passage["n"]) == number:
+                typed |= {"answer": passage["text"], "taken": passage["n"]}
+        return typed
+
+    def _give(self, key: str) -> LearnedResponse | None:
+        self.form = CorrectionForm(initial=self._typed(""))
+        row = self._answer(key)
+        if row is None:
+            messages.error(self.request, _("Cette réponse validée n’est plus en service."))
+            return None
+        question = self.request.POST.get("question") or self.correction.question
+        self.correction.give(row, question=question, owner=signed_in(self.request))
+        return self._close(row)
+
+    def _save(self) -> LearnedResponse | None:
+        self.form = CorrectionForm(self.request.POST)
+        if not self.form.is_valid():
+            return None
+        data = self.form.cleaned_data
+        found = self._foreseen(data["question"], data["answer"])
+        self.withdrawn = found
+        if found is not None and found.keys - set(data["shown"].split()):
+            messages.warning(
+                self.request,
+                _(
+                    "Cette réponse en remplace d’autres, montrées ci-dessous : enregistrez de nouveau pour confirmer."
+                ),
+            )
+            self.form = CorrectionForm(initial=data)
+            return None
+        taken = next((each for each in self.passages if each["n"] == data["taken"]), None)
+        row = self.correction.keep(
+            question=data["question"],
+            answer=data["answer"],
+            owner=signed_in(self.request),
+            taken=taken,
+        )
+        for text in _advice(row):
+            messages.warning(self.request, text)
+        return self._close(row)
+
+    def _close(self, row: LearnedResponse) -> LearnedResponse:
+        turn = self.correction.turn
+        if prove(turn, row).is_right:
+            close_what_it_answers(turn, row, signed_in(self.request))
+        return row
+
+    def _answer(self, key: str) -> LearnedResponse | None:
+        standing = LearnedResponse.objects.standing().filter(agent=self.correction.agent)
+        is_key = key.isdecimal() and len(key) < 19
+        return standing.filter(pk=int(key)).first() if is_key else None
+
+    def _foreseen(self, question: str, answer: str = "") -> Withdrawn | None:
+        """`None` where it cannot be looked up: the answer is kept all the same."""
+        known = self.correction.known
+        try:
+            return foresee(
+                self.correction.agent, question, answer, exclude=known.pk if known else None
+            )
+        except ApplicationError:
+            return None
+
+    def shown(self) -> HttpResponse:
+        question = str(self.form["question"].value() or self.correction.question)
+        withdrawn = self.withdrawn or self._foreseen(question)
+        if not self.form.is_bound:
+            self.form.initial["shown"] = " ".join(sorted(withdrawn.keys)) if withdrawn else ""
+        turn = self.correction.turn
+        return admin_page(
+            self.request,
+            "admin/chat/turn/correct.html",
+            model=Turn,
+            title=_("Corriger"),
+            form=self.form,
+            correction=self.correction,
+            turn=turn,
+            given=_given(turn),
+            passages=self.passages,
+            withdrawn=_linked(withdrawn),
+            is_foreseen=withdrawn is not None,
+            search=self.search,
+            answers=self._near_answers(question, withdrawn),
+            why_url=admin_url(Turn, "change", turn.pk),
+        )
+
+    def _near_answers(
+        self, question: str, withdrawn: Withdrawn | None
+    ) -> Sequence[LearnedResponse]:
+        """Validated answers to choose from: those looked for, or the nearest to the question."""
+        try:
+            found = find_answers(self.correction.agent, self.search or question, limit=_FOUND)
+        except ApplicationError:
+            return []
+        known = self.correction.known
+        return [row for row in found if known is None or row.pk != known.pk]
+
+
+def _advice(row: LearnedResponse) -> list[SafeString]:
+    """What goes on being answered near this question, for staff to read again; nothing where it cannot be looked up."""
+    try:
+        similar = find_similar(
+            agent=row.agent, questions=[row.question], answer=row.answer, exclude=row.pk
+        )
+    except ApplicationError:
+        similar = []
+    near = [similar_text(each) for each in similar if each.response.is_standing]
+    return [*near, *near_memory_texts(row.agent, [row.question], row.answer)]
+
+
+def _given(turn: Turn) -> dict[str, Any]:
+    """What was answered, and why in short."""
+    _asked, answered = exchange_of(turn)
+    step = deciding_step(turn.trace, turn.answer_source)
+    feedback: Feedback | None = getattr(turn, "feedback", None)
+    entries = [line.get("entry") for line in turn.trace if isinstance(line, dict)]
+    entry = next((each for each in entries if isinstance(each, int)), None)
+    is_kept = entry is not None and CachedResponse.objects.filter(pk=entry).exists()
+    outcome = step.outcome if step else ""
+    if turn.answer_source == AnswerSource.LLM and answered is not None:
+        count = len(answered.sources)
+        text = ngettext(
+            "Le modèle de langage l’a rédigée à partir d’un passage.",
+            "Le modèle de langage l’a rédigée à partir de %(count)d passages.",
+            count,
+        )
+        outcome = text % {"count": count} if count else _("Le modèle l’a rédigée sans passage.")
+    return {
+        "prose": prose_of(answered) if answered else "",
+        "badge": source_badge(turn),
+        "outcome": outcome,
+        "closeness": closeness(step.score, step.threshold) if step else "",
+        "entry_url": admin_url(CachedResponse, "change", entry) if is_kept else "",
+        "feedback": feedback,
+        "verdict": verdict_badge(feedback) if feedback else "",
+    }
+
+
+def _linked(withdrawn: Withdrawn | None) -> list[dict[str, Any]]:
+    if withdrawn is None:
+        return []
+    memory = [("memory", entry, str(entry.deployment)) for entry in withdrawn.entries]
+    faq = [("faq", row, "") for row in withdrawn.answers]
+    return [
+        {
+            "is_memory": table == "memory",
+            "row": row,
+            "where": where,
+            "url": admin_url(type(row), "change", row.pk),
+        }
+        for table, row, where in [*memory, *faq]
+    ]
+
+
+def _saved_answer(request: HttpRequest, correction: Correction) -> LearnedResponse | None:
+    key = request.GET.get("saved", "")
+    if request.method != "GET" or not key.isdecimal() or len(key) > 18:
+        return None
+    return LearnedResponse.objects.filter(pk=int(key), agent=correction.agent).first()
+
+
+def _proof_page(request: HttpRequest, correction: Correction, row: LearnedResponse) -> HttpResponse:
+    """The question is asked again, now and each time the page is opened; a dry run."""
+    proof = prove(correction.turn, row)
+    step = deciding_step(list(proof.given.trace), "direct_qa")
+    feedback: Feedback | None = getattr(correction.turn, "feedback", None)
+    replaced = Withdrawn(
+        list(row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]),
+        list(row.superseded_answers.all()[:_FOUND]),
+    )
+    following = Feedback.objects.to_correct().order_by("updated_at").first()
+    return admin_page(
+        request,
+        "admin/chat/turn/corrected.html",
+        model=Turn,
+        title=_("Corrigée"),
+        turn=correction.turn,
+        row=row,
+        proof=proof,
+        why_not=step.outcome if step and not proof.is_right else "",
+        withdrawn=_linked(replaced),
+        answered=answered_text(row.pk),
+        verdict=verdict_badge(feedback) if feedback else "",
+        feedback=feedback,
+        row_url=admin_url(LearnedResponse, "change", row.pk)
+        if request.user.has_perm("faqs.view_learnedresponse")
+        else "",
+        next_url=admin_url(Turn, "correct", following.turn_id) if following else "",
+        again_url=admin_url(Turn, "correct", correction.turn.pk),
+    )

@@ -1,0 +1,325 @@
+"""« Corriger »: what the page shows, what it withdraws, what it closes, and its proof."""
+
+import uuid
+from typing import Any
+
+from django.test import TestCase
+
+from agents.admin_base import admin_url
+from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
+from chat.staff.explanation import closeness, deciding_step
+from chat.thread.verdicts import dismiss_verdicts, give_feedback, take_verdicts
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    GroupStatus,
+    LearnedResponse,
+    LearnedStatus,
+    QuestionGroup,
+    UnansweredQuestion,
+)
+from faqs.unanswered import group_questions
+from tests.admin_pages import (
+    client_of,
+    make_staff,
+    queries_with_one_and_ten_rows,
+    shown_messages,
+    superuser_client,
+)
+from tests.factories import (
+    make_conversation,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_library,
+    make_user,
+)
+
+RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
+QUESTION = "Quels sont les horaires de la piscine ?"
+WRONG, RIGHT = "De 9 heures à 20 heures.", "De 7 heures à 22 heures."
+PASSAGE = {
+    "n": 1,
+    "title": "Guide des bassins",
+    "document_id": None,
+    "chunk_id": None,
+    "type": "source_material",
+    "question": "",
+    "score": 0.8,
+    "text": "Le bassin ouvre à 7 heures et ferme à 22 heures.",
+}
+
+
+class CorrectingTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_library()
+        self.agent = self.deployment.agent
+        self.turn = make_exchange(
+            make_conversation(self.deployment), QUESTION, f"{WRONG} [1]", answer_source="llm"
+        )
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[PASSAGE])
+        self.address = admin_url(Turn, "correct", self.turn.pk)
+        self.user = make_user(is_staff=True, is_superuser=True)
+        self.client = client_of(self.user)
+
+    def send(self, **pressed: Any) -> Any:
+        form = self.client.get(self.address).context["form"]
+        typed = {name: form[name].value() or "" for name in form.fields}
+        with self.captureOnCommitCallbacks(execute=True):
+            return self.client.post(self.address, {**typed, **pressed})
+
+    def save(self, answer: str = RIGHT) -> LearnedResponse:
+        response = self.send(answer=answer, save="1")
+        assert response.status_code == 302, response.context["form"].errors
+        return LearnedResponse.objects.latest("updated_at")
+
+    # --- What it shows ---------------------------------------------------------------------------
+
+    def test_the_answer_is_there_with_why_it_was_given_and_its_passages(self) -> None:
+        give_feedback(self.turn, Verdict.DOWN, reason="incorrect", comment="C’est 7 heures.")
+        page = self.client.get(self.address)
+        for text in (QUESTION, WRONG, "rédigée à partir d’un passage", "C’est 7 heures."):
+            self.assertContains(page, text)
+        self.assertContains(page, str(PASSAGE["text"]))
+
+    def test_an_answer_without_passages_shows_those_that_are_found_now(self) -> None:
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[])
+        Message.objects.filter(turn=self.turn, role=Role.USER).update(content="Où est la caisse ?")
+        passages = self.client.get(self.address).context["passages"]
+        assert passages
+        assert [each["n"] for each in passages] == list(range(1, len(passages) + 1))
+
+    def test_a_passage_may_be_taken_and_nothing_is_saved_by_it(self) -> None:
+        response = self.send(question="Une question à moi ?", take="1")
+        form = response.context["form"]
+        assert form["answer"].value() == PASSAGE["text"]
+        assert form["question"].value() == "Une question à moi ?"
+        assert not LearnedResponse.objects.exists()
+
+    def test_looking_for_an_answer_keeps_what_was_typed(self) -> None:
+        row = make_learned(self.agent, question="Où est la gare ?", answer="Au nord.")
+        response = self.send(answer="À moitié tapée", find="1", search="gare")
+        assert response.context["form"]["answer"].value() == "À moitié tapée"
+        assert row in response.context["answers"]
+
+    # --- What it withdraws -----------------------------------------------------------------------
+
+    def test_what_it_withdraws_is_shown_before_and_withdrawn_after(self) -> None:
+        entry = make_entry(self.deployment, QUESTION, WRONG)
+        older = make_learned(self.agent, question=QUESTION, answer="Fermée.")
+        page = self.client.get(self.address)
+        assert {each["row"].pk for each in page.context["withdrawn"]} == {entry.pk, older.pk}
+        self.save()
+        entry.refresh_from_db()
+        older.refresh_from_db()
+        assert (entry.status, older.status) == (EntryStatus.OBSOLETE, LearnedStatus.TO_REVIEW)
+
+    def test_what_was_not_shown_is_shown_before_it_is_withdrawn(self) -> None:
+        other = "Où acheter la carte de la piscine ?"
+        older = make_learned(self.agent, question=other, answer="Nulle part.")
+        response = self.send(question=other, answer="À la caisse.", save="1")
+        assert "enregistrez de nouveau" in shown_messages(response)
+        assert [each["row"] for each in response.context["withdrawn"]] == [older]
+        form = response.context["form"]
+        typed = {name: form[name].value() or "" for name in form.fields}
+        assert self.client.post(self.address, {**typed, "save": "1"}).status_code == 302
+        assert LearnedResponse.objects.count() == 2
+
+    def test_the_same_answer_withdraws_nothing(self) -> None:
+        make_learned(self.agent, question=QUESTION, answer=RIGHT)
+        assert self.send(answer=RIGHT, save="1", shown="").status_code == 302
+
+    def test_nothing_is_withdrawn_for_another_question(self) -> None:
+        make_entry(self.deployment, "Où est la gare ?", "Au nord.")
+        assert self.client.get(self.address).context["withdrawn"] == []
+
+    # --- What it does ----------------------------------------------------------------------------
+
+    def test_saved_means_asked_again_and_given(self) -> None:
+        row = self.save()
+        page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
+        assert page.context["proof"].is_right
+        self.assertContains(page, "Prouvé")
+        self.assertContains(page, RIGHT)
+        assert (row.owner, row.source_message) == (self.user, self.turn.pk)
+
+    def test_the_report_and_its_group_are_closed_with_their_owner(self) -> None:
+        report = give_feedback(self.turn, Verdict.DOWN)
+        group_questions()
+        row = self.save()
+        report.refresh_from_db()
+        group = QuestionGroup.objects.get()
+        assert (report.follow_up, report.settled_by, report.owner) == (
+            FollowUp.SETTLED,
+            row,
+            self.user,
+        )
+        assert (group.status, group.response) == (GroupStatus.ANSWERED, row)
+        assert UnansweredQuestion.objects.get().answered_by == row
+
+    def test_an_answer_that_exists_is_given_to_this_question_too(self) -> None:
+        report = give_feedback(self.turn, Verdict.DOWN)
+        known = make_learned(self.agent, question="À quelle heure nager ?", answer=RIGHT)
+        response = self.send(give=str(known.pk))
+        assert response["Location"] == admin_url(Turn, "correct", self.turn.pk, saved=known.pk)
+        assert [each.text for each in known.phrasings.all()] == [QUESTION]
+        report.refresh_from_db()
+        assert report.settled_by == known
+        assert LearnedResponse.objects.count() == 1
+
+    def test_an_answer_out_of_service_is_not_given(self) -> None:
+        gone = make_learned(self.agent, question="Ancienne ?", status=LearnedStatus.OBSOLETE)
+        for key in (str(gone.pk), "0", "x", "9" * 30):
+            assert "plus en service" in shown_messages(self.send(give=key))
+
+    def test_a_question_that_is_not_given_it_stays_open_and_the_page_says_so(self) -> None:
+        report = give_feedback(self.turn, Verdict.DOWN)
+        self.deployment.config_overlay = {"direct_answer_threshold": 1.0, "direct_answers": False}
+        self.deployment.save()
+        response = self.send(question="Quel âge a la mairie ?", answer="Cent ans.", save="1")
+        page = self.client.get(response["Location"])
+        assert not page.context["proof"].is_right
+        self.assertContains(page, "Pas encore")
+        report.refresh_from_db()
+        assert report.follow_up == FollowUp.TODO
+
+    def test_a_follow_up_is_proven_by_the_question_that_stands_alone(self) -> None:
+        Turn.objects.filter(pk=self.turn.pk).update(
+            trace=[{"step": "standalone", "outcome": "follow_up"}]
+        )
+        Message.objects.filter(turn=self.turn, role=Role.USER).update(content="Et le dimanche ?")
+        alone = "Quels sont les horaires de la piscine le dimanche ?"
+        response = self.send(question=alone, answer="De 8 heures à 13 heures.", save="1")
+        proof = self.client.get(response["Location"]).context["proof"]
+        assert (proof.asked, proof.is_right) == (alone, True)
+
+    def test_the_text_of_a_passage_is_followed_from_then_on(self) -> None:
+        chunk = self.agent.documents.get().chunks.earliest("pk")
+        source = {**PASSAGE, "chunk_id": chunk.pk, "text": chunk.content}
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[source])
+        taken = self.send(take="1").context["form"]
+        response = self.send(answer=taken["answer"].value(), taken=taken["taken"].value(), save="1")
+        assert response.status_code == 302
+        assert list(LearnedResponse.objects.get().chunks.values_list("chunk", flat=True)) == [
+            chunk.pk
+        ]
+
+    def test_empty_and_endless_texts_are_refused_in_words(self) -> None:
+        for answer in ("", "x" * 100_000):
+            response = self.send(answer=answer, save="1")
+            assert response.status_code == 200
+            assert response.context["form"].errors
+        assert not LearnedResponse.objects.exists()
+
+    # --- Who, and from where ---------------------------------------------------------------------
+
+    def test_every_right_is_asked_for_and_without_them_no_link_leads_here(self) -> None:
+        give_feedback(self.turn, Verdict.DOWN)
+        pages = (
+            admin_url(Turn, "change", self.turn.pk),
+            admin_url("chat.conversation", "change", self.turn.conversation_id),
+            admin_url(Feedback, "changelist"),
+        )
+        for page in pages:
+            self.assertContains(self.client.get(page), self.address)
+            viewer = client_of(make_staff("chat.view_turn"))
+            self.assertNotContains(viewer.get(page), self.address)
+        for missing in RIGHTS:
+            staff = make_staff(*(right for right in RIGHTS if right != missing))
+            assert client_of(staff).get(self.address).status_code == 403
+
+    def test_the_next_report_is_one_click_away(self) -> None:
+        other = make_exchange(make_conversation(self.deployment), "Où est la gare ?", "Ici.")
+        give_feedback(other, Verdict.DOWN)
+        row = self.save()
+        page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
+        assert page.context["next_url"] == admin_url(Turn, "correct", other.pk)
+
+
+class FollowUpTests(TestCase):
+    """A thumb down has a state and an owner."""
+
+    def setUp(self) -> None:
+        self.user = make_user(is_staff=True, is_superuser=True)
+        self.client = client_of(self.user)
+        self.report = self.make_report()
+
+    def make_report(self, verdict: Verdict = Verdict.DOWN) -> Feedback:
+        turn = make_exchange(make_conversation(), f"Question {uuid.uuid4().hex} ?", "Non.")
+        return Feedback.objects.create(turn=turn, verdict=verdict)
+
+    def act(self, action: str, *reports: Feedback) -> Any:
+        keys = [report.pk for report in reports or (self.report,)]
+        data = {"action": action, "_selected_action": keys}
+        response = self.client.post(admin_url(Feedback, "changelist"), data, follow=True)
+        self.report.refresh_from_db()
+        return response
+
+    def test_it_is_taken_given_back_and_dismissed(self) -> None:
+        assert self.report.follow_up == FollowUp.TODO
+        for action, state, owner in (
+            ("take", FollowUp.TAKEN, self.user),
+            ("give_back", FollowUp.TODO, None),
+            ("dismiss", FollowUp.DISMISSED, self.user),
+            ("give_back", FollowUp.TODO, None),
+        ):
+            self.act(action)
+            assert (self.report.follow_up, self.report.owner) == (state, owner)
+
+    def test_a_thumb_up_asks_for_nothing(self) -> None:
+        up = self.make_report(Verdict.UP)
+        assert "1 avis n’attend rien" in shown_messages(self.act("dismiss", up))
+        up.refresh_from_db()
+        assert (up.follow_up, up.dismissed_at) == (None, None)
+
+    def test_said_again_it_is_for_staff_again(self) -> None:
+        dismiss_verdicts(Feedback.objects.all(), self.user)
+        give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
+        self.report.refresh_from_db()
+        assert self.report.follow_up == FollowUp.TAKEN
+
+    def test_each_state_is_a_filter(self) -> None:
+        taken, dismissed = self.make_report(), self.make_report()
+        take_verdicts(Feedback.objects.filter(pk=taken.pk), self.user)
+        dismiss_verdicts(Feedback.objects.filter(pk=dismissed.pk), self.user)
+        self.make_report(Verdict.UP)
+        for wanted, found in (
+            ("open", {self.report, taken}),
+            ("mine", {taken}),
+            ("todo", {self.report}),
+            ("taken", {taken}),
+            ("dismissed", {dismissed}),
+            ("settled", set()),
+        ):
+            page = self.client.get(admin_url(Feedback, "changelist", follow_up=wanted))
+            assert set(page.context["cl"].queryset) == found, wanted
+
+    def test_deciding_asks_for_its_right(self) -> None:
+        viewer = client_of(make_staff("chat.view_turn"))
+        data = {"action": "dismiss", "_selected_action": [self.report.pk]}
+        viewer.post(admin_url(Feedback, "changelist"), data)
+        self.report.refresh_from_db()
+        assert self.report.follow_up == FollowUp.TODO
+
+    def test_the_list_takes_no_query_for_a_row(self) -> None:
+        address = admin_url(Feedback, "changelist")
+        one, ten = queries_with_one_and_ten_rows(superuser_client(), address, self.make_report)
+        assert one == ten
+
+
+class WhyInShortTests(TestCase):
+    def test_scores_are_told_by_their_threshold(self) -> None:
+        told = [closeness(score, 0.8) for score in (0.95, 0.85, 0.78, 0.3)]
+        assert len(set(told)) == 4
+        assert closeness(None, 0.8) == closeness(0.8, None) == ""
+
+    def test_the_step_that_decided_is_the_exit_s(self) -> None:
+        trace = [
+            {"step": "memory_guard", "outcome": "no_candidate", "score": 0.1, "threshold": 0.8},
+            {"step": "direct_answer", "outcome": "served", "score": 0.97, "threshold": 0.8},
+        ]
+        step = deciding_step(trace, AnswerSource.DIRECT_QA)
+        assert step is not None
+        assert step.score == 0.97
+        assert deciding_step("nonsense", AnswerSource.LLM) is None
+        assert CachedResponse.objects.count() == 0
