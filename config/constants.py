@@ -316,6 +316,12 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 EMAIL_TIMEOUT = 10
 #: Rows that one action of the admin deletes for good; a form names at most a thousand.
 ADMIN_MAX_DELETED = 500
+#: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.
+FRONT_PAGE_COUNTED = 1_000
+FRONT_PAGE_NAMED = 3
+#: Answers to be read again that one page lists; what lies beyond so many pages comes nearer as they are decided on.
+REVIEW_PAGE_ANSWERS = 25
+REVIEW_MAX_PAGES = 40
 #: Of a search in the admin, so many words and characters count: each word is a condition on every searched column, and
 #: SQLite takes 1,000 of them; more words than these narrow nothing down.
 ADMIN_SEARCH_MAX_WORDS = 20

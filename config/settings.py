@@ -432,19 +432,20 @@ UNFOLD: dict[str, object] = {
     "DASHBOARD_CALLBACK": "config.admin_dashboard.dashboard",
     "STYLES": ["config.admin_theme.stylesheet"],
     "SIDEBAR": {"navigation": "config.admin_theme.navigation"},
+    # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {
-            "50": "oklch(97% .014 254.604)",
-            "100": "oklch(93.2% .032 255.585)",
-            "200": "oklch(88.2% .059 254.128)",
-            "300": "oklch(80.9% .105 251.813)",
-            "400": "oklch(70.7% .165 254.624)",
-            "500": "oklch(62.3% .214 259.815)",
-            "600": "oklch(54.6% .245 262.881)",
-            "700": "oklch(48.8% .243 264.376)",
-            "800": "oklch(42.4% .199 265.638)",
-            "900": "oklch(37.9% .146 265.522)",
-            "950": "oklch(28.2% .091 267.935)",
+            "50": "oklch(97.5% .012 200)",
+            "100": "oklch(94% .025 200)",
+            "200": "oklch(89% .04 200)",
+            "300": "oklch(83% .06 195)",
+            "400": "oklch(78.5% .073 193)",
+            "500": "oklch(68% .08 197)",
+            "600": "oklch(42% .066 204)",
+            "700": "oklch(37% .06 204)",
+            "800": "oklch(32% .05 204)",
+            "900": "oklch(28% .042 204)",
+            "950": "oklch(21% .03 204)",
         }
     },
 }

@@ -6,7 +6,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chat.access.sign_in import limited_password_change, limited_sign_in
-from config import health
+from config import admin_theme, health
 
 #: A database in trouble is answered by its name, wherever it was met.
 handler500 = "chat.doors.unavailable.failed"
@@ -16,6 +16,7 @@ urlpatterns = [
         "admin/password_change/",
         limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
     ),
+    path("admin/advanced/", admin.site.admin_view(admin_theme.advanced), name="admin-advanced"),
     path("admin/", admin.site.urls),
     path(
         "login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"

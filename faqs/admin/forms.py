@@ -24,6 +24,9 @@ from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasi
 from faqs.exceptions import AnswerRejectedError
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 
+#: The button that saves a draft and puts it in service at once.
+APPROVE = "_approve"
+
 
 class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
     """One validated answer. Answers that exist already to the same question are shown before it is saved."""
@@ -70,6 +73,8 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
+        if APPROVE in self.data:
+            data["status"] = LearnedStatus.VALID
         data["phrasings"] = other_phrasings(
             one_line(data.get("question") or ""), (data.get("phrasing_lines") or "").splitlines()
         )
@@ -81,7 +86,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
                 one_line(data["question"]),
                 clean_answer(data["answer"]),
                 data["phrasings"],
-                needs_answer=data["status"] == LearnedStatus.VALID,
+                needs_answer=data.get("status") == LearnedStatus.VALID,
             )
         except AnswerRejectedError as error:
             raise forms.ValidationError(str(error.public_message)) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html_join
@@ -28,8 +28,9 @@ from agents.admin_base import (
     signed_in,
     stacked,
 )
-from faqs.admin.forms import LearnedResponseForm
+from faqs.admin.forms import APPROVE, LearnedResponseForm
 from faqs.admin.imports import IMPORT_RIGHTS, import_faqs, preview_import
+from faqs.admin.review import review_answers
 from faqs.admin.versions import restore_answer, shown_versions
 from faqs.answers.duplicates import near_memory_texts
 from faqs.answers.indexing import schedule_indexing
@@ -151,6 +152,7 @@ class LearnedResponseAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
+            path("to-review/", wrap(review_answers), name="faqs_learnedresponse_review"),
             path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
             path(
                 "import/<uuid:key>/",
@@ -198,7 +200,9 @@ class LearnedResponseAdmin(StaffAdmin):
         row = kwargs.get("obj")
         if isinstance(row, LearnedResponse):
             context["versions"] = shown_versions(row)
-            context["may_restore"] = self.has_change_permission(request, row)
+            may_change = self.has_change_permission(request, row)
+            context["may_restore"] = may_change
+            context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -221,6 +225,17 @@ class LearnedResponseAdmin(StaffAdmin):
                 gettext("La date de relecture est passée : la réponse n’est pas servie."),
                 messages.WARNING,
             )
+
+    def response_change(self, request: HttpRequest, obj: LearnedResponse) -> HttpResponse:
+        """A draft that was approved leads to the replay of the questions that it was written for."""
+        group = obj.question_groups.first() if APPROVE in request.POST else None
+        if group is None or not request.user.has_perms(
+            ["chat.view_turn", "faqs.view_questiongroup"]
+        ):
+            response: HttpResponse = super().response_change(request, obj)
+            return response
+        self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
+        return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
 
     @admin.action(description=_("Valider"), permissions=["change"])
     def activate(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> None:

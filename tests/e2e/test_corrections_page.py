@@ -49,12 +49,10 @@ def test_remembered_wrong_answer_is_corrected_once_and_right_from_then_on(
 
     admin_page.goto(f"{live_site.url}/admin/chat/turn/")
     admin_page.locator("tr", has_text=QUESTION).first.locator("a").first.click()
-    admin_page.get_by_role("link", name="Valider en FAQ").first.click()
+    admin_page.get_by_role("link", name="Corriger").first.click()
     admin_page.locator("[name=answer]").fill(RIGHT)
-    admin_page.get_by_role("button", name="Valider").first.click()
-    expect(
-        admin_page.get_by_text("La réponse est validée et donnée dès maintenant.")
-    ).to_be_visible()
+    admin_page.get_by_role("button", name="Enregistrer et poser").click()
+    expect(admin_page.get_by_text("Prouvé")).to_be_visible()
 
     page.goto(pool)
     ask(page, QUESTION)

@@ -1,0 +1,394 @@
+"""What needs a person today, most urgent first: each line with its count, its oldest, and one click to its remedy.
+
+A line is shown to whoever may act on it, and only while something waits. Each costs one bounded query on an index, however
+much there is; a line that names its first rows costs one more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.timesince import timesince
+from django.utils.translation import gettext_lazy as _
+
+from agents.admin_base import Tone, admin_url
+from agents.inheritance import unmeasured_model
+from agents.llm.base import language_model
+from chat.metrics import MODEL_SEEN
+from chat.models import Feedback, Message, Role, Turn, TurnStatus
+from faqs.models import (
+    ChoiceStatus,
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    OptionChoice,
+    QuestionGroup,
+    UnansweredQuestion,
+    UnansweredReason,
+)
+from faqs.review import answers_to_review, entries_to_review
+from knowledge.models import (
+    BuildStatus,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+    PageState,
+    WebSource,
+)
+
+#: How far back failures that nothing repairs are counted: answers, and jobs.
+RECENT = timedelta(days=7)
+_UNREACHABLE = (PageState.GONE, PageState.LEFT)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One row that a line names: its words, how often it was asked where that is known, and where it is dealt with."""
+
+    text: str
+    address: str
+    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One kind of work that waits. `count` is empty where there is nothing to count; `remedy` is the word on the link."""
+
+    title: str | Promise
+    address: str
+    remedy: str | Promise
+    tone: Tone
+    count: str = ""
+    oldest: datetime | None = None
+    why: str | Promise = ""
+    named: Sequence[Named] = ()
+
+    @property
+    def waiting_for(self) -> str:
+        """« 3 jours », of the oldest; empty for less than a minute."""
+        if self.oldest is None or timezone.now() - self.oldest < timedelta(minutes=1):
+            return ""
+        return timesince(self.oldest, depth=1)
+
+
+Rows = QuerySet[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows that make a line. All of `rights` are needed; rows of several tables are counted together."""
+
+    title: str | Promise
+    remedy: str | Promise
+    tone: Tone
+    rights: tuple[str, ...]
+    #: Each queryset with the column that says since when its rows wait, and the right that opens them.
+    rows: Callable[[], Sequence[tuple[Rows, str, str]]]
+    address: Callable[[], str]
+    named: Callable[[], Sequence[Named]] | None = None
+    why: str | Promise = ""
+
+    def line(self, request: HttpRequest) -> Line | None:
+        if not request.user.has_perms(self.rights):
+            return None
+        moments: list[datetime] = []
+        for rows, since, right in self.rows():
+            if request.user.has_perm(right):
+                oldest_first = rows.order_by(since).values_list(since, flat=True)
+                moments += oldest_first[: settings.FRONT_PAGE_COUNTED + 1]
+        if not moments:
+            return None
+        known = [moment for moment in moments if moment is not None]
+        return Line(
+            self.title,
+            self.address(),
+            self.remedy,
+            self.tone,
+            _capped(len(moments)),
+            min(known, default=None),
+            self.why,
+            self.named() if self.named else (),
+        )
+
+
+def _capped(count: int) -> str:
+    most = settings.FRONT_PAGE_COUNTED
+    return f"{most:,}+".replace(",", "\u202f") if count > most else str(count)
+
+
+def lines_for(request: HttpRequest, alarm: str) -> list[Line]:
+    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, where it may be told."""
+    waiting = (each.line(request) for each in WAITING)
+    lines = (_worker(alarm), _model(request), *waiting, _unmeasured(request))
+    return [line for line in lines if line is not None]
+
+
+# --- What has stopped ------------------------------------------------------------------------------------------------
+
+
+def _worker(alarm: str) -> Line | None:
+    address = admin_url(IndexBuild, "changelist", status__exact=BuildStatus.QUEUED)
+    title, remedy = _("Le travail de fond est à l’arrêt"), _("Voir ce qui attend")
+    return Line(title, address, remedy, "bad", why=alarm) if alarm else None
+
+
+def _model(request: HttpRequest) -> Line | None:
+    """As the answers of this web process found it: asking it would cost what an answer costs."""
+    if not request.user.has_perm("chat.view_turn") or language_model() is None:
+        return None
+    seen = MODEL_SEEN.as_json()
+    if seen["status"] != "failing":
+        return None
+    return Line(
+        _("Le modèle de langage ne répond pas"),
+        _failed_turns_address(),
+        _("Voir les réponses en échec"),
+        "bad",
+        oldest=timezone.now() - timedelta(seconds=seen["failed_seconds_ago"]),
+        why=_(
+            "Vérifiez OPENAI_BASE_URL, la clé et le service du modèle ; la raison est sur la page de chaque réponse."
+        ),
+    )
+
+
+def _unmeasured(request: HttpRequest) -> Line | None:
+    if not request.user.has_perm("knowledge.view_thresholdcalibration"):
+        return None
+    if not (model := unmeasured_model()):
+        return None
+    return Line(
+        _("Le modèle d’embedding n’a pas de seuils mesurés"),
+        admin_url("knowledge.thresholdcalibration", "changelist"),
+        _("Calibrages"),
+        "warning",
+        why=_(
+            "%(model)s : sans seuil mesuré, aucune réponse enregistrée n’est donnée d’elle-même. Lancez « manage.py "
+            "calibrate_thresholds »."
+        )
+        % {"model": model},
+    )
+
+
+# --- What waits ------------------------------------------------------------------------------------------------------
+
+
+def _failed_turns_address() -> str:
+    return admin_url(Turn, "changelist", status__exact=TurnStatus.FAILED)
+
+
+def _reports() -> list[Named]:
+    asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER, operation_id=None)
+    oldest = Feedback.objects.to_correct().order_by("updated_at")
+    rows = oldest.annotate(asked=Subquery(asked.values("content")[:1]))
+    found = rows.values_list("turn_id", "asked")[: settings.FRONT_PAGE_NAMED]
+    return [Named(text or "–", admin_url(Turn, "correct", turn)) for turn, text in found]
+
+
+#: A reported answer is a line of its own: its question alone makes no group that waits here.
+_UNASKED_FOR = (UnansweredReason.REFUSED, UnansweredReason.LOW_SCORE)
+
+
+def _open_groups() -> Rows:
+    asked = UnansweredQuestion.objects.filter(group=OuterRef("pk"), reason__in=_UNASKED_FOR)
+    return QuestionGroup.objects.filter(Exists(asked), status=GroupStatus.OPEN)
+
+
+def _most_asked() -> list[Named]:
+    """How many questions there are is bounded (`UNANSWERED_MAX_QUESTIONS`)."""
+    asked = UnansweredQuestion.objects.filter(
+        group__status=GroupStatus.OPEN, answered_by=None, reason__in=_UNASKED_FOR
+    )
+    counted = asked.order_by().values("group", "group__question")
+    most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
+    return [
+        Named(
+            row["group__question"], admin_url(QuestionGroup, "change", row["group"]), row["times"]
+        )
+        for row in most[: settings.FRONT_PAGE_NAMED]
+    ]
+
+
+def _failed_builds() -> Rows:
+    """Of the last days, and not made up for: no later job of the same kind and agent has ended well."""
+    later = IndexBuild.objects.filter(
+        agent=OuterRef("agent"),
+        kind=OuterRef("kind"),
+        created_at__gt=OuterRef("created_at"),
+        status__in=(BuildStatus.DONE, BuildStatus.STAGED),
+    )
+    recent = IndexBuild.objects.filter(created_at__gte=timezone.now() - RECENT)
+    return recent.filter(status=BuildStatus.FAILED).exclude(Exists(later))
+
+
+def _to_review(*, stale: bool) -> Callable[[], Sequence[tuple[Rows, str, str]]]:
+    return lambda: (
+        (entries_to_review(stale=stale), "created_at", "faqs.change_cachedresponse"),
+        (answers_to_review(stale=stale), "updated_at", "faqs.change_learnedresponse"),
+    )
+
+
+def _of(rows: Callable[[], Rows], since: str, right: str) -> dict[str, Any]:
+    """Rows of one table, and the right without which there is no line."""
+    return {"rows": lambda: ((rows(), since, right),), "rights": (right,)}
+
+
+def _list(model: Any, **query: Any) -> Callable[[], str]:
+    return lambda: admin_url(model, "changelist", **query)
+
+
+WAITING: tuple[Waiting, ...] = (
+    Waiting(
+        _("Réponses signalées comme fausses"),
+        _("Corriger"),
+        "bad",
+        rows=lambda: ((Feedback.objects.to_correct(), "updated_at", "chat.view_turn"),),
+        rights=("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse"),
+        address=_list(Feedback, follow_up="open"),
+        named=_reports,
+    ),
+    Waiting(
+        _("Réponses périmées"),
+        _("Relire"),
+        "warning",
+        rows=_to_review(stale=True),
+        rights=(),
+        address=lambda: admin_url(LearnedResponse, "review", kind="stale"),
+        why=_("Un passage dont elles viennent a changé, ou leur date de relecture est passée."),
+    ),
+    Waiting(
+        _("Réponses à relire"),
+        _("Relire"),
+        "warning",
+        rows=_to_review(stale=False),
+        rights=(),
+        address=lambda: admin_url(LearnedResponse, "review", kind="other"),
+    ),
+    Waiting(
+        _("Questions sans réponse"),
+        _("Répondre"),
+        "warning",
+        **_of(_open_groups, "created_at", "faqs.view_questiongroup"),
+        address=_list(
+            QuestionGroup,
+            status__exact=GroupStatus.OPEN,
+            questions__reason__in=",".join(_UNASKED_FOR),
+        ),
+        named=_most_asked,
+    ),
+    Waiting(
+        _("Réponses rédigées, à approuver"),
+        _("Approuver"),
+        "warning",
+        **_of(
+            lambda: QuestionGroup.objects.filter(status=GroupStatus.DRAFTED),
+            "created_at",
+            "faqs.view_questiongroup",
+        ),
+        address=_list(QuestionGroup, status__exact=GroupStatus.DRAFTED),
+    ),
+    Waiting(
+        _("Documents illisibles ou en échec"),
+        _("Voir pourquoi"),
+        "bad",
+        **_of(
+            lambda: Document.objects.filter(status=DocumentStatus.FAILED),
+            "created_at",
+            "knowledge.change_document",
+        ),
+        address=_list(Document, status__exact=DocumentStatus.FAILED),
+    ),
+    Waiting(
+        _("Adresses du web qui ne répondent pas"),
+        _("Voir pourquoi"),
+        "warning",
+        **_of(
+            lambda: WebSource.objects.filter(is_active=True).exclude(error=""),
+            "checked_at",
+            "knowledge.change_websource",
+        ),
+        # Ordered so that those with an error come first.
+        address=_list(WebSource, is_active__exact="1", o="2"),
+    ),
+    Waiting(
+        _("Pages du web disparues"),
+        _("Décider"),
+        "warning",
+        **_of(
+            lambda: Document.objects.filter(page__state__in=_UNREACHABLE),
+            "page__checked_at",
+            "knowledge.change_document",
+        ),
+        address=_list(Document, page__state__in=",".join(_UNREACHABLE)),
+    ),
+    Waiting(
+        _("Index à approuver avant leur mise en service"),
+        _("Comparer"),
+        "warning",
+        **_of(
+            lambda: IndexBuild.objects.filter(status=BuildStatus.STAGED),
+            "created_at",
+            "knowledge.change_indexbuild",
+        ),
+        address=_list(IndexBuild, status__in=BuildStatus.STAGED),
+    ),
+    Waiting(
+        _("Indexations en échec"),
+        _("Voir pourquoi"),
+        "bad",
+        **_of(_failed_builds, "created_at", "knowledge.view_indexbuild"),
+        address=_list(IndexBuild, status__in=BuildStatus.FAILED),
+    ),
+    Waiting(
+        _("Réponses validées qui n’ont pas pu être indexées"),
+        _("Voir pourquoi"),
+        "bad",
+        **_of(
+            lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED),
+            "updated_at",
+            "faqs.change_learnedresponse",
+        ),
+        address=_list(LearnedResponse, index_state__exact=IndexState.FAILED),
+    ),
+    Waiting(
+        _("Choix entre questions proches"),
+        _("Décider"),
+        "neutral",
+        **_of(
+            lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN),
+            "last_chosen_at",
+            "faqs.change_optionchoice",
+        ),
+        address=_list(OptionChoice, status__exact=ChoiceStatus.OPEN),
+    ),
+    Waiting(
+        _("Réponses interrompues par une erreur, 7 jours"),
+        _("Voir pourquoi"),
+        "warning",
+        **_of(
+            lambda: Turn.objects.filter(
+                status=TurnStatus.FAILED, started_at__gte=timezone.now() - RECENT
+            ),
+            "started_at",
+            "chat.view_turn",
+        ),
+        address=_failed_turns_address,
+    ),
+)
+
+
+def passages_without_questions(request: HttpRequest) -> tuple[str, str] | None:
+    """How many passages wait for their questions, and their list; a model writes these, so without one nothing waits."""
+    if language_model() is None or not request.user.has_perm("knowledge.view_chunk"):
+        return None
+    waiting = Chunk.objects.waiting().order_by().values_list("pk")
+    count = len(waiting[: settings.FRONT_PAGE_COUNTED + 1])
+    if not count:
+        return None
+    return _capped(count), admin_url(Chunk, "changelist", units_origin__exact="waiting")

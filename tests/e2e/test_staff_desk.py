@@ -1,0 +1,92 @@
+"""The staff desk in a real browser, with its clicks counted: from what waits on the first page to its proof."""
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.conftest import LiveSite
+from tests.e2e.test_chat_page import ask, wait_for_end
+
+#: A desk of its own, so that no other journey's work waits on the first page before it.
+PREPARE = """\
+from django.core.management import call_command
+call_command("create_agent", "{slug}", name="{slug}")
+call_command("add_faq", "{slug}", question="{question}", answer="{answer}")
+"""
+
+
+class Clicks:
+    """Counts what a person clicks; typing is not counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, where: Locator) -> None:
+        self.count += 1
+        where.click()
+
+
+@pytest.fixture
+def click() -> Clicks:
+    return Clicks()
+
+
+def _waiting(admin_page: Page, live_site: LiveSite, name: str) -> Locator:
+    """A link of the first page, once a worker has seen to what it stands for."""
+    link = admin_page.get_by_role("link", name=name)
+    for _look in range(60):
+        admin_page.goto(f"{live_site.url}/admin/")
+        if link.count():
+            break
+        admin_page.wait_for_timeout(1_000)
+    return link
+
+
+def test_a_reported_answer_is_corrected_and_proven_in_three_clicks(
+    page: Page, admin_page: Page, live_site: LiveSite, click: Clicks
+) -> None:
+    question, wrong, right = "Quand ferme la médiathèque ?", "À midi.", "À dix-neuf heures."
+    live_site.manage(
+        "shell",
+        "--no-imports",
+        "-c",
+        PREPARE.format(slug="mediatheque", question=question, answer=wrong),
+    )
+    page.goto(f"{live_site.url}/d/mediatheque/")
+    ask(page, question)
+    wait_for_end(page)
+    expect(page.locator(".prose").last).to_contain_text(wrong)
+    page.get_by_role("button", name="Réponse à revoir").last.click()
+    expect(page.get_by_text("Merci de votre avis.").first).to_be_attached()
+
+    click(_waiting(admin_page, live_site, question))
+    expect(admin_page.get_by_text(wrong).first).to_be_visible()
+    admin_page.get_by_label("La bonne réponse").fill(right)
+    click(admin_page.get_by_role("button", name="Enregistrer et poser à nouveau la question"))
+    expect(admin_page.get_by_text("Prouvé")).to_be_visible()
+    expect(admin_page.get_by_text(right).first).to_be_visible()
+    expect(admin_page.get_by_text("Réglé")).to_be_visible()
+    assert click.count <= 3
+
+    page.goto(f"{live_site.url}/d/mediatheque/")
+    ask(page, question)
+    wait_for_end(page)
+    expect(page.locator(".prose").last).to_contain_text(right)
+
+
+def test_an_unanswered_question_is_answered_and_replayed_in_five_clicks(
+    page: Page, admin_page: Page, live_site: LiveSite, click: Clicks
+) -> None:
+    question = "Peut-on louer un xylophone à la mairie ?"
+    page.goto(f"{live_site.url}/d/guide/")
+    for _twice in range(2):
+        ask(page, question)
+        wait_for_end(page)
+
+    click(_waiting(admin_page, live_site, "Répondre"))
+    click(admin_page.get_by_role("link", name=question))
+    click(admin_page.get_by_role("button", name="Rédiger une FAQ"))
+    admin_page.locator("[name=answer]").fill("Oui, à l’accueil, le mardi.")
+    click(admin_page.get_by_role("button", name="Enregistrer et approuver"))
+    click(admin_page.get_by_role("button", name="Rejouer"))
+    expect(admin_page.get_by_text("1 question sur 1 a maintenant une réponse")).to_be_visible()
+    assert click.count <= 5

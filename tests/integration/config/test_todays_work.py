@@ -1,0 +1,248 @@
+"""What needs a person, on the first page of the admin: complete, bounded, and each line with its remedy."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from django.test import TestCase, override_settings
+from django.utils import timezone
+
+from agents.admin_base import admin_url
+from chat.metrics import MODEL_SEEN
+from chat.models import Feedback, Turn, TurnStatus, Verdict
+from config.todays_work import Line
+from faqs.models import (
+    EntryStatus,
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    LearnedStatus,
+    OptionChoice,
+    QuestionGroup,
+    StatusReason,
+    UnansweredQuestion,
+    UnansweredReason,
+)
+from knowledge.models import BuildKind, BuildStatus, Chunk, Document, IndexBuild, WebPage, WebSource
+from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
+from tests.factories import (
+    make_conversation,
+    make_deployment,
+    make_entry,
+    make_exchange,
+    make_learned,
+)
+
+VECTOR = np.zeros(4, dtype="<f4").tobytes()
+#: The lines whose list shows exactly what they count; of the others the list is ordered so that they come first.
+ORDERED = ("Adresses du web qui ne répondent pas", "Indexations en échec")
+
+
+class TodaysWorkTest(TestCase):
+    def setUp(self) -> None:
+        # The embedder of the tests has no measured thresholds, which is work by itself.
+        unmeasured = mock.patch("config.todays_work.unmeasured_model", return_value="")
+        self.unmeasured = unmeasured.start()
+        self.addCleanup(unmeasured.stop)
+        self.deployment = make_deployment()
+        self.agent = self.deployment.agent
+        Document.objects.create(agent=self.agent, name="présent.md", status="indexed")
+
+    def lines(self, *rights: str) -> dict[str, Line]:
+        client = client_of(make_staff(*rights)) if rights else superuser_client()
+        return {str(line.title): line for line in client.get("/admin/").context["work"]}
+
+    # One of each kind of work.
+
+    def add_report(self, question: str = "Où est la gare ?", **overrides: Any) -> Feedback:
+        turn = make_exchange(make_conversation(self.deployment, **overrides), question, "Là.")
+        return Feedback.objects.create(turn=turn, verdict=Verdict.DOWN)
+
+    def add_group(self, question: str, *, times: int = 1, **overrides: Any) -> QuestionGroup:
+        group = QuestionGroup.objects.create(
+            agent=self.agent, question=question, recipe="r", vector=VECTOR, **overrides
+        )
+        for _ in range(times):
+            UnansweredQuestion.objects.create(
+                agent=self.agent,
+                group=group,
+                question=question,
+                reason=UnansweredReason.REFUSED,
+                source_turn=uuid.uuid4(),
+                recipe="r",
+                vector=VECTOR,
+            )
+        return group
+
+    def add_one_of_each(self, number: int = 0) -> None:
+        self.add_report(f"Question signalée {number} ?")
+        entry = {"status": EntryStatus.TO_REVIEW}
+        for reason in (StatusReason.LEARNED, StatusReason.CHUNK_CHANGED):
+            question = f"Question {reason} {number} ?"
+            make_entry(self.deployment, question, "Oui.", status_reason=reason, **entry)
+        make_learned(self.agent, question=f"Brouillon {number} ?", status=LearnedStatus.TO_REVIEW)
+        failed = make_learned(self.agent, question=f"Non indexée {number} ?")
+        LearnedResponse.objects.filter(pk=failed.pk).update(index_state=IndexState.FAILED)
+        self.add_group(f"Sans réponse {number} ?")
+        self.add_group(f"Rédigée {number} ?", status=GroupStatus.DRAFTED)
+        OptionChoice.objects.create(
+            deployment=self.deployment,
+            question=f"A {number}",
+            option="B",
+            question_hash=str(number),
+            option_hash="b",
+            answer="B.",
+        )
+        Document.objects.create(agent=self.agent, name=f"{number}.doc", status="failed")
+        gone = Document.objects.create(agent=self.agent, name=f"https://example.org/{number}")
+        WebPage.objects.create(document=gone, state="gone", checked_at=timezone.now())
+        WebSource.objects.create(
+            agent=self.agent,
+            url=f"https://example.org/plan/{number}",
+            error="muette",
+            checked_at=timezone.now(),
+        )
+        for status in (BuildStatus.STAGED, BuildStatus.FAILED):
+            IndexBuild.objects.create(
+                agent=make_deployment().agent, kind=BuildKind.REBUILD, status=status
+            )
+        make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
+
+    # --- The lines -------------------------------------------------------------------------------
+
+    def test_nothing_waits_and_the_page_says_so(self) -> None:
+        page = superuser_client().get("/admin/")
+        self.assertContains(page, "Tout est à jour")
+        assert page.context["work"] == []
+
+    def test_every_kind_of_work_has_its_line_and_its_list_opens_on_it(self) -> None:
+        self.add_one_of_each()
+        client = superuser_client()
+        page = client.get("/admin/")
+        self.assertNotContains(page, "Tout est à jour")
+        lines = page.context["work"]
+        assert len(lines) == 13
+        for line in lines:
+            response = client.get(line.address)
+            assert response.status_code == 200, line.title
+            assert "e=1" not in response.request["QUERY_STRING"], line.title
+            if "cl" in response.context and line.title not in ORDERED:
+                assert str(response.context["cl"].result_count) == line.count, line.title
+
+    def test_wrong_answers_come_first_and_lead_to_their_correction(self) -> None:
+        self.add_one_of_each()
+        report = Feedback.objects.get()
+        first = superuser_client().get("/admin/").context["work"][0]
+        assert str(first.title) == "Réponses signalées comme fausses"
+        assert [(each.text, each.address) for each in first.named] == [
+            ("Question signalée 0 ?", admin_url(Turn, "correct", report.turn_id))
+        ]
+
+    def test_a_report_waits_until_it_is_settled_dismissed_or_taken_back(self) -> None:
+        title = "Réponses signalées comme fausses"
+        now = timezone.now()
+        for column in ("settled_at", "dismissed_at", "withdrawn_at"):
+            report = self.add_report()
+            assert title in self.lines()
+            Feedback.objects.filter(pk=report.pk).update(**{column: now})
+            assert title not in self.lines()
+
+    def test_what_nobody_may_use_again_is_nobodys_work(self) -> None:
+        self.add_report(is_temporary=True)
+        assert self.lines() == {}
+
+    def test_the_oldest_says_how_long(self) -> None:
+        self.add_report()
+        older = self.add_report()
+        then = timezone.now() - timedelta(days=3, hours=2)
+        Feedback.objects.filter(pk=older.pk).update(updated_at=then)
+        line = self.lines()["Réponses signalées comme fausses"]
+        assert (line.count, line.waiting_for) == ("2", "3\xa0jours")
+
+    def test_the_most_asked_groups_are_named_first(self) -> None:
+        for question, times in (("Une fois ?", 1), ("Trois fois ?", 3), ("Deux fois ?", 2)):
+            self.add_group(question, times=times)
+        self.add_group("Une autre ?")
+        named = self.lines()["Questions sans réponse"].named
+        assert [(each.text, each.times) for each in named] == [
+            ("Trois fois ?", 3),
+            ("Deux fois ?", 2),
+            (named[2].text, 1),
+        ]
+
+    def test_overtaken_answers_are_told_apart_from_learned_ones(self) -> None:
+        yesterday = timezone.localdate() - timedelta(days=1)
+        status = LearnedStatus.TO_REVIEW
+        make_learned(self.agent, question="Périmée ?", status=status, review_date=yesterday)
+        make_learned(self.agent, question="Brouillon ?", status=status)
+        lines = self.lines()
+        assert lines["Réponses périmées"].count == lines["Réponses à relire"].count == "1"
+
+    def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
+        for status in (BuildStatus.FAILED, BuildStatus.DONE):
+            IndexBuild.objects.create(agent=self.agent, kind=BuildKind.SYNC, status=status)
+        assert "Indexations en échec" not in self.lines()
+
+    def test_a_worker_that_is_dead_is_said_first(self) -> None:
+        IndexBuild.objects.create(agent=self.agent, kind=BuildKind.SYNC)
+        with mock.patch("config.admin_dashboard.waiting_seconds", return_value=9_999.0):
+            first = next(iter(self.lines().values()))
+        assert "à l’arrêt" in str(first.title)
+
+    def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
+        title = "Le modèle de langage ne répond pas"
+        with mock.patch("config.todays_work.language_model", return_value=object()):
+            self.addCleanup(setattr, MODEL_SEEN, "_failed", None)
+            MODEL_SEEN.note(failed=True)
+            assert title in self.lines()
+            MODEL_SEEN.note(failed=False)
+            assert title not in self.lines()
+
+    def test_a_model_without_measured_thresholds_is_said(self) -> None:
+        self.unmeasured.return_value = "inconnu-v1"
+        line = self.lines()["Le modèle d’embedding n’a pas de seuils mesurés"]
+        assert "inconnu-v1" in str(line.why)
+
+    def test_passages_wait_for_questions_only_where_a_model_writes_them(self) -> None:
+        document = Document.objects.get(name="présent.md")
+        Chunk.objects.create(document=document, index=0, content="Texte.", content_hash="x")
+        client = superuser_client()
+        self.assertNotContains(client.get("/admin/"), "n’ont pas encore leurs questions")
+        with mock.patch("config.todays_work.language_model", return_value=object()):
+            self.assertContains(client.get("/admin/"), "n’ont pas encore leurs questions")
+
+    # --- For whom --------------------------------------------------------------------------------
+
+    def test_a_line_is_for_those_who_may_act_on_it(self) -> None:
+        self.add_one_of_each()
+        assert list(self.lines("knowledge.change_document")) == [
+            "Documents illisibles ou en échec",
+            "Pages du web disparues",
+        ]
+        assert "Réponses signalées comme fausses" not in self.lines("chat.view_turn")
+        assert self.lines("agents.view_agent") == {}
+
+    def test_of_two_tables_only_what_may_be_changed_is_counted(self) -> None:
+        self.add_one_of_each()
+        assert self.lines("faqs.change_learnedresponse")["Réponses à relire"].count == "1"
+        assert self.lines()["Réponses à relire"].count == "2"
+
+    # --- On big tables ---------------------------------------------------------------------------
+
+    def test_ten_times_as_much_takes_no_query_more(self) -> None:
+        client = superuser_client()
+        self.add_one_of_each()
+        client.get("/admin/")
+        before = queries_of(client, "/admin/")
+        for number in range(1, 10):
+            self.add_one_of_each(number)
+        assert queries_of(client, "/admin/") == before
+        assert before <= 40
+
+    @override_settings(FRONT_PAGE_COUNTED=3)
+    def test_a_count_stops_where_it_says_so(self) -> None:
+        for number in range(5):
+            self.add_report(f"Question {number} ?")
+        assert self.lines()["Réponses signalées comme fausses"].count == "3+"
