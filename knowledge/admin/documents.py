@@ -22,6 +22,7 @@ from agents.admin_base import (
     admin_url,
     badge,
     change_link,
+    clipped,
     count_link,
     link,
     stacked,
@@ -93,7 +94,7 @@ class DocumentForm(forms.ModelForm[Document]):
 
     def clean_replacement(self) -> "UploadedFile[bytes] | None":
         file: UploadedFile[bytes] | None = self.cleaned_data["replacement"]
-        if file is not None and (reason := refusal_of(file)):
+        if file is not None and (reason := refusal_of(file, name=self.instance.file_name)):
             raise forms.ValidationError(reason)
         return file
 
@@ -104,12 +105,11 @@ class DocumentAdmin(StaffAdmin):
     change_list_template = "admin/knowledge/document/change_list.html"
     show_add_link = False  # the page has a button with a text instead
     list_display = (
-        "name",
+        "shown_title",
         "state",
         "agent",
         "category",
-        "source_type",
-        "language_name",
+        "format_and_language",
         "passages",
         "indexed_at",
     )
@@ -198,6 +198,13 @@ class DocumentAdmin(StaffAdmin):
             ) % {"agent": agent, "count": len(keys)}
             self.message_user(request, with_progress(text, build))
 
+    @admin.display(description=_("document"), ordering="title")
+    def shown_title(self, document: Document) -> SafeString:
+        """What it is called, over the file or the address that it is."""
+        if not document.title or document.title == document.name:
+            return clipped(document.name)
+        return stacked(clipped(document.title), document.name)
+
     @admin.display(description=_("état"), ordering="status")
     def state(self, document: Document) -> SafeString:
         label = badge(
@@ -235,6 +242,10 @@ class DocumentAdmin(StaffAdmin):
             return str(get_language_info(document.language)["name_translated"])
         except KeyError:  # a language that Django has no name for
             return document.language
+
+    @admin.display(description=_("format"), ordering="source_type")
+    def format_and_language(self, document: Document) -> SafeString:
+        return stacked(document.get_source_type_display() or "–", self.language_name(document))
 
     @admin.display(description=_("passages"), ordering="chunk_count")
     def passages(self, document: Any) -> str:

@@ -20,9 +20,11 @@ from unfold.widgets import INPUT_CLASSES, UnfoldAdminSelectWidget
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent
+from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Document, IndexBuild
+from knowledge.parsing.registry import SUPPORTED_SUFFIXES, refuse_unsupported
 
 
 class SeveralFilesInput(forms.FileInput):
@@ -57,7 +59,10 @@ class AddDocumentsForm(forms.Form):
         help_text=_("La même pour tous les fichiers de cet envoi."),
     )
     uploads = SeveralFilesField(
-        label=_("Fichiers"), widget=SeveralFilesInput(attrs={"class": " ".join(INPUT_CLASSES)})
+        label=_("Fichiers"),
+        widget=SeveralFilesInput(
+            attrs={"class": " ".join(INPUT_CLASSES), "accept": ",".join(sorted(SUPPORTED_SUFFIXES))}
+        ),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -70,6 +75,9 @@ class AddDocumentsForm(forms.Form):
             "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES,
         }
 
+
+#: What tells a format from its content.
+_FIRST_BYTES = 1024
 
 logger = logging.getLogger(__name__)
 
@@ -161,8 +169,9 @@ def _store_upload(
 
 def _report_upload(request: HttpRequest, outcome: UploadOutcome) -> None:
     for names, label in (
-        (outcome.added, gettext("Ajoutés : %(names)s")),
-        (outcome.updated, gettext("Remplacés : %(names)s")),
+        # Whether they can be read is not known yet: nothing is called added before.
+        (outcome.added, gettext("Reçus, en cours de lecture : %(names)s")),
+        (outcome.updated, gettext("Remplacés, en cours de lecture : %(names)s")),
     ):
         if names:
             messages.success(request, label % {"names": ", ".join(names)})
@@ -206,8 +215,11 @@ def download_file(request: HttpRequest, document_id: int) -> HttpResponse | File
     return response
 
 
-def refusal_of(file: "UploadedFile[bytes]") -> str:
-    """Why a file is not even stored, or an empty string; whether it can be read is found out by the indexing."""
+def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
+    """Why a file is not even stored, or an empty string; whether all of it can be read is found out by the indexing.
+
+    `name` is what it will be read under, where that is not its own.
+    """
     if not file.size:
         return gettext("le fichier est vide")
     if file.size > settings.MAX_DOCUMENT_BYTES:
@@ -215,4 +227,10 @@ def refusal_of(file: "UploadedFile[bytes]") -> str:
             "size": filesizeformat(file.size),
             "limit": filesizeformat(settings.MAX_DOCUMENT_BYTES),
         }
+    try:
+        refuse_unsupported(file.read(_FIRST_BYTES), filename=name or file.name or "")
+    except UnreadableDocumentError as error:
+        return str(error.public_message).rstrip(".")
+    finally:
+        file.seek(0)
     return ""

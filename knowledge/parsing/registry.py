@@ -61,6 +61,7 @@ _PARSERS = {
 }
 #: What a file that is not one of these by its first bytes cannot be.
 _BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
+_ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
 _XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
@@ -112,20 +113,34 @@ def check_size(size: int, *, filename: str) -> None:
         )
 
 
-def _source_type(data: bytes, *, filename: str) -> SourceType:
-    suffix = PurePath(filename.replace("\\", "/")).suffix.lower()
-    declared = _SUFFIXES.get(suffix)
-    if b"%PDF-" in data[:1024]:
-        return SourceType.PDF
-    if data.startswith(b"PK\x03\x04"):
-        return office_type(data, filename=filename)
-    _refuse_known(data, filename=filename)
-    if declared is None:
+def refuse_unsupported(start: bytes, *, filename: str) -> None:
+    """Raise `UnreadableDocumentError` for what a name and the first kilobyte say is no format that is read here.
+
+    Whether the rest can be read is found out by reading it, in a process of its own.
+    """
+    if b"%PDF-" in start[:1024] or start.startswith(_ZIP):
+        return
+    _refuse_known(start, filename=filename)
+    if (suffix := _suffix(filename)) not in _SUFFIXES:
         raise unreadable(
             f"{filename}: unsupported suffix",
             _("Format non pris en charge (%(suffix)s). Formats acceptés : %(formats)s.")
             % {"suffix": suffix or "?", "formats": ", ".join(sorted(SUPPORTED_SUFFIXES))},
         )
+
+
+def _suffix(filename: str) -> str:
+    return PurePath(filename.replace("\\", "/")).suffix.lower()
+
+
+def _source_type(data: bytes, *, filename: str) -> SourceType:
+    suffix = _suffix(filename)
+    if b"%PDF-" in data[:1024]:
+        return SourceType.PDF
+    if data.startswith(_ZIP):
+        return office_type(data, filename=filename)
+    refuse_unsupported(data, filename=filename)
+    declared = _SUFFIXES[suffix]
     if declared in _BINARY:
         raise unreadable(
             f"{filename}: not a {declared}",

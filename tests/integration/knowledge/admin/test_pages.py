@@ -147,7 +147,7 @@ class AddDocumentsTest(TestCase):
         response = self.send(uploaded("a.md"), uploaded("b.txt", b"Texte"), category=category.pk)
         build = IndexBuild.objects.get()
         assert response.redirect_chain[-1][0] == admin_url(IndexBuild, "change", build.pk)
-        assert "Ajoutés : a.md, b.txt" in shown_messages(response)
+        assert "Reçus, en cours de lecture : a.md, b.txt" in shown_messages(response)
         assert set(build.document_ids) == {document.pk for document in self.agent.documents.all()}
         assert set(self.agent.documents.values_list("category", flat=True)) == {category.pk}
 
@@ -160,6 +160,18 @@ class AddDocumentsTest(TestCase):
         assert "vide.md n’a pas été ajouté : le fichier est vide." in text
         assert "gros.md n’a pas été ajouté : le fichier fait" in text
         assert list(self.agent.documents.values_list("name", flat=True)) == ["bon.md"]
+
+    def test_a_format_that_is_not_read_is_refused_at_once(self) -> None:
+        text = shown_messages(
+            self.send(
+                uploaded("photo.xyz", b"abc"),
+                uploaded("vieux.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+            )
+        )
+        assert "photo.xyz n’a pas été ajouté : Format non pris en charge (.xyz)" in text
+        assert "vieux.docx n’a pas été ajouté" in text
+        assert "Reçus" not in text
+        assert not self.agent.documents.exists()
 
     def test_a_full_disk_is_told_by_file(self) -> None:
         error = OSError(28, "No space left on device")
@@ -176,7 +188,9 @@ class AddDocumentsTest(TestCase):
 
     def test_a_file_of_a_known_name_replaces_its_content(self) -> None:
         self.send(uploaded("a.md", b"Un"))
-        assert "Remplacés : a.md" in shown_messages(self.send(uploaded("a.md", b"Deux")))
+        assert "Remplacés, en cours de lecture : a.md" in shown_messages(
+            self.send(uploaded("a.md", b"Deux"))
+        )
         assert self.agent.documents.count() == 1
 
     def test_an_indexed_file_sent_again_is_left_alone(self) -> None:
