@@ -4,6 +4,7 @@
 sets it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -138,6 +139,24 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         **knobs,
     )
     return replace(config, guard_rail_message=_refusal(config))
+
+
+def with_settings(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
+    """The configuration with these settings instead, for each of its agents: what a try changes on paper."""
+    if not settings:
+        return config
+    agents = (replace(each, config=_changed(each.config, settings)) for each in config.agents)
+    return replace(_changed(config, settings), agents=tuple(agents))
+
+
+def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
+    changed = replace(config, **settings)
+    # The refusal says what the desk answers.
+    if "presentation" in settings and "guard_rail_message" not in settings:
+        return replace(
+            changed, guard_rail_message=_refusal(replace(changed, guard_rail_message=""))
+        )
+    return changed
 
 
 def current_config(deployment_id: int) -> EffectiveConfig:

@@ -1,12 +1,12 @@
 """The sidebar of the admin, the page of its less common lists, and its stylesheet; the setting `UNFOLD` names them.
 
-An app that gains a page adds its line: to `DAILY` what staff open every day, to `ADVANCED` the rest, with a sentence that says
-what it is for.
+An app that gains a page adds its line: to `DAILY` what staff open every day, to `ADVANCED` the rest.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -29,11 +29,18 @@ class Entry:
     rights: tuple[str, ...] = ()
     #: Of the model's pages, which one; without a model, a page of the admin itself.
     page: str = "changelist"
-    help: Words = ""
 
     def is_for(self, request: HttpRequest) -> bool:
         rights = self.rights or ((self.model.replace(".", ".view_"),) if self.model else ())
         return not rights or any(request.user.has_perm(right) for right in rights)
+
+    @property
+    def purpose(self) -> Words:
+        """What its list says that it is for."""
+        purpose: Words = getattr(
+            admin.site.get_model_admin(apps.get_model(self.model)), "purpose", ""
+        )
+        return purpose
 
     @property
     def address(self) -> str:
@@ -41,8 +48,18 @@ class Entry:
             f"admin:{self.model.replace('.', '_')}_{self.page}" if self.model else self.page
         )
 
-    def as_item(self) -> dict[str, Any]:
-        return {"title": self.title, "icon": self.icon, "link": self.address}
+    def as_item(self, request: HttpRequest) -> dict[str, Any]:
+        item = {"title": self.title, "icon": self.icon, "link": self.address}
+        # A page below a list's address may be an entry of its own.
+        return {**item, "active": self.address == _nearest(request.path)}
+
+
+def _nearest(path: str) -> str:
+    """The longest address of the sidebar that this page lies at or below; every page lies below the first one."""
+    entries = (entry for _title, entries in DAILY for entry in entries)
+    above = [each.address for each in entries if path.startswith(each.address)]
+    nearest = max(above, key=len, default="")
+    return nearest if nearest == path or len(above) > 1 else _ADVANCED_PAGE.address
 
 
 Section = tuple[Words, tuple[Entry, ...]]
@@ -62,6 +79,18 @@ DAILY: tuple[Section, ...] = (
             Entry(_("Avis"), "thumbs_up_down", "chat.feedback", ("chat.view_turn",)),
             Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
             Entry(_("Questions posées"), "quiz", "chat.turn"),
+            Entry(
+                _("Essayer une question"),
+                "science",
+                "chat.turn",
+                (
+                    "chat.view_turn",
+                    "knowledge.view_chunk",
+                    "faqs.view_cachedresponse",
+                    "tools_registry.view_tooloverride",
+                ),
+                "try",
+            ),
         ),
     ),
     (
@@ -84,155 +113,41 @@ ADVANCED: tuple[Section, ...] = (
     (
         _("Connaissances"),
         (
-            Entry(
-                _("Adresses du web"),
-                "public",
-                "knowledge.websource",
-                help=_("Pages et plans de site lus comme des documents, et relus à intervalle."),
-            ),
-            Entry(
-                _("Passages"),
-                "segment",
-                "knowledge.chunk",
-                help=_(
-                    "Les morceaux dans lesquels les documents sont découpés : ce qui est cherché et cité."
-                ),
-            ),
-            Entry(
-                _("Questions proches"),
-                "difference",
-                "knowledge.questionoverlap",
-                help=_("Questions des documents qui se répètent ou se contredisent."),
-            ),
-            Entry(
-                _("Sigles et synonymes"),
-                "abc",
-                "knowledge.synonym",
-                help=_(
-                    "Deux formes d’une même chose : une question avec l’une trouve aussi l’autre."
-                ),
-            ),
-            Entry(
-                _("Catégories"),
-                "label",
-                "knowledge.category",
-                help=_("Les sujets dans lesquels les documents sont rangés."),
-            ),
-            Entry(
-                _("Indexations"),
-                "manufacturing",
-                "knowledge.indexbuild",
-                help=_(
-                    "Les travaux de fond : lire des documents, reconstruire ou comparer un index."
-                ),
-            ),
-            Entry(
-                _("Calibrages"),
-                "straighten",
-                "knowledge.thresholdcalibration",
-                help=_("Les seuils mesurés : à partir de quelle proximité une réponse est donnée."),
-            ),
-            Entry(
-                _("Verdicts sur des paires"),
-                "rule",
-                "knowledge.pairverdict",
-                help=_("Paires de questions jugées par l’équipe, dont les calibrages se servent."),
-            ),
+            Entry(_("Adresses du web"), "public", "knowledge.websource"),
+            Entry(_("Passages"), "segment", "knowledge.chunk"),
+            Entry(_("Questions proches"), "difference", "knowledge.questionoverlap"),
+            Entry(_("Sigles et synonymes"), "abc", "knowledge.synonym"),
+            Entry(_("Catégories"), "label", "knowledge.category"),
+            Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
+            Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
+            Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
         ),
     ),
     (
         _("Réponses et conversations"),
         (
-            Entry(
-                _("Choix entre questions proches"),
-                "alt_route",
-                "faqs.optionchoice",
-                help=_(
-                    "Ce que les personnes ont choisi quand plusieurs questions leur étaient proposées."
-                ),
-            ),
-            Entry(
-                _("Conversations"),
-                "forum",
-                "chat.conversation",
-                ("chat.view_turn",),
-                help=_("Les fils de questions et de réponses, du début à la fin."),
-            ),
-            Entry(
-                _("Liens de partage"),
-                "share",
-                "chat.sharedthread",
-                ("chat.view_turn",),
-                help=_(
-                    "Les liens que des personnes ont faits vers leur conversation ; révocables."
-                ),
-            ),
+            Entry(_("Choix entre questions proches"), "alt_route", "faqs.optionchoice"),
+            Entry(_("Conversations"), "forum", "chat.conversation", ("chat.view_turn",)),
+            Entry(_("Liens de partage"), "share", "chat.sharedthread", ("chat.view_turn",)),
         ),
     ),
     (
         _("Outils"),
         (
-            Entry(
-                _("Outils"),
-                "construction",
-                "tools_registry.tooloverride",
-                help=_("Les actions que le modèle de langage peut demander."),
-            ),
-            Entry(
-                _("Sources d’outils"),
-                "hub",
-                "tools_registry.toolsource",
-                help=_("Serveurs MCP et services OpenAPI dont viennent des outils."),
-            ),
-            Entry(
-                _("Outils distants"),
-                "cloud",
-                "tools_registry.remotetool",
-                help=_("Les outils de ces sources, à autoriser un par un."),
-            ),
-            Entry(
-                _("Questions étiquetées"),
-                "rule",
-                "tools_registry.labelledquestion",
-                help=_(
-                    "Des questions avec les outils qu’il leur faut : elles mesurent le choix des outils."
-                ),
-            ),
+            Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
+            Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
+            Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
+            Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
         ),
     ),
     (
         _("Site et comptes"),
         (
-            Entry(
-                _("Réglages du site"),
-                "tune",
-                "agents.runtimesettings",
-                help=_("Ce qui vaut pour tous les agents qui ne disent pas autre chose."),
-            ),
-            Entry(
-                _("Utilisateurs"),
-                "person",
-                "auth.user",
-                help=_("Les comptes, et ce que chacun peut voir et faire."),
-            ),
-            Entry(
-                _("Groupes"),
-                "group",
-                "auth.group",
-                help=_("Des droits donnés à plusieurs comptes à la fois."),
-            ),
-            Entry(
-                _("Clés d’API"),
-                "vpn_key",
-                "chat.apikey",
-                help=_("Ce avec quoi un programme pose des questions."),
-            ),
-            Entry(
-                _("Jetons de service"),
-                "key",
-                "chat.servicetoken",
-                help=_("Ce avec quoi un autre serveur écrit dans les conversations."),
-            ),
+            Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
+            Entry(_("Utilisateurs"), "person", "auth.user"),
+            Entry(_("Groupes"), "group", "auth.group"),
+            Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
+            Entry(_("Jetons de service"), "key", "chat.servicetoken"),
         ),
     ),
 )
@@ -252,11 +167,11 @@ def _open_to(
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     sections = [
-        {"title": title, "items": [entry.as_item() for entry in entries]}
+        {"title": title, "items": [entry.as_item(request) for entry in entries]}
         for title, entries in _open_to(DAILY, request)
     ]
     if _open_to(ADVANCED, request):
-        sections.append({"title": "", "items": [_ADVANCED_PAGE.as_item()]})
+        sections.append({"title": "", "items": [_ADVANCED_PAGE.as_item(request)]})
     return sections
 
 

@@ -7,10 +7,8 @@ keys that are set; what it cannot show (unknown keys, invalid values that a scri
 from typing import Any
 
 from django import forms
-from django.db import models
 from django.utils.translation import gettext_lazy as _
-from unfold.overrides import FORMFIELD_OVERRIDES
-from unfold.widgets import UnfoldAdminNullBooleanSelectWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from agents.effective import InheritedSetting, inherited_settings
 from agents.inheritance import (
@@ -20,7 +18,8 @@ from agents.inheritance import (
     inherited_text,
     value_text,
 )
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, overlay_errors
+from agents.models import Deployment, IndexingMethod, RuntimeSettings, overlay_errors
+from agents.setting_fields import setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"
@@ -113,27 +112,6 @@ def _is_editable(key: str, value: Any) -> bool:
     return not overlay_errors(key, value) and (knob is None or knob.clean(value, None) == value)
 
 
-def _overlay_field(knob: "models.Field[Any, Any]") -> forms.Field:
-    """The agent's own form field of a setting, in the admin's widget, with the model's bounds."""
-    widget = next(
-        (
-            FORMFIELD_OVERRIDES[kind]["widget"]
-            for kind in type(knob).__mro__
-            if kind in FORMFIELD_OVERRIDES
-        ),
-        None,
-    )
-    if isinstance(knob, models.BooleanField):
-        widget = UnfoldAdminNullBooleanSelectWidget
-    if knob.choices:
-        widget = UnfoldAdminSelectWidget
-    field = knob.formfield(**({"widget": widget} if widget else {}))
-    if field is None:
-        raise TypeError(f"{knob.name} cannot be edited in a form.")
-    field.validators.extend(rule for rule in knob.validators if rule not in field.validators)
-    return field
-
-
 def _describe_all(
     fields: dict[str, forms.Field], settings: list[InheritedSetting], *, prefix: str = ""
 ) -> None:
@@ -165,9 +143,8 @@ def _add_help(field: forms.Field, text: str) -> None:
     field.help_text = f"{text}. {field.help_text}" if field.help_text else f"{text}."
 
 
-for _field in Agent._meta.concrete_fields:
-    if _field.name in RuntimeSettings.knobs():
-        DeploymentForm.declared_fields[OVERLAY_PREFIX + _field.name] = _overlay_field(_field)
+for _name, _field in setting_fields().items():
+    DeploymentForm.declared_fields[OVERLAY_PREFIX + _name] = _field
 DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
     label=_("Méthode d’indexation"),
     choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],

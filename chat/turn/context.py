@@ -3,7 +3,7 @@
 import uuid
 
 from agents.database import in_database
-from agents.effective import EffectiveConfig, current_config
+from agents.effective import EffectiveConfig, current_config, with_settings
 from agents.llm.base import language_model
 from chat.models import ThreadSummary, Turn
 from chat.thread.messages import finished_exchanges, previous_question
@@ -32,7 +32,7 @@ async def receive(turn: TurnInProgress) -> None:
 
 def load_context(request: TurnRequest) -> TurnContext:
     """Raises `Deployment.DoesNotExist`."""
-    config = current_config(request.deployment_id)
+    config = with_settings(current_config(request.deployment_id), request.settings)
     load_calibrations()
     mark = None
     if any(agent.memory for agent in config.of_each_agent):

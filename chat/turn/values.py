@@ -4,7 +4,7 @@ A step takes one `TurnInProgress` and fills its part of it. A turn is never shar
 """
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -115,6 +115,8 @@ class TurnRequest:
     run: int = 0
     #: What a client that keeps its own thread said came before, in place of the stored one.
     given: GivenContext | None = None
+    #: Settings in the place of the deployment's, for a try (`chat.staff.trial`).
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: Answered from what is stored, or not at all: the path ends where a model would be asked.
     without_model: bool = False
 

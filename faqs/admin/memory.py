@@ -1,4 +1,4 @@
-"""The audit of the memory: what it holds, what it is used for, and what it would answer.
+"""The audit of the memory: what it holds, and what it is used for.
 
 What is kept is what people asked: every page asks for the rights on `CachedResponse`. Changes go through
 `faqs.memory.entries`, which the arrays in memory follow; nothing here saves a row by itself.
@@ -13,14 +13,12 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import (
     StaffAdmin,
@@ -32,29 +30,23 @@ from agents.admin_base import (
     clipped,
     link,
     long_text,
-    require,
     signed_in,
     stacked,
 )
 from agents.database import short_write
-from agents.effective import effective_config
 from agents.exceptions import ApplicationError
-from agents.models import Deployment
 from faqs.answers.duplicates import similar_text
 from faqs.answers.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
 from faqs.answers.texts import without_citations
 from faqs.learning import report_wrong
-from faqs.memory.entries import delete_entries, edit_entry, kept_days, set_status
+from faqs.memory.entries import delete_entries, edit_entry, set_status
 from faqs.memory.keys import key_hash
 from faqs.memory.large import large_memories, memory_store
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
 from faqs.promotion import promote_entry
-from faqs.recall import Lookup, Verdict, examine_memory, lookup_of, memory_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 
-#: How many of the nearest entries the tester shows.
-TESTED_ENTRIES = 20
 _TONES: dict[str, Tone] = {
     EntryStatus.VALID: "good",
     EntryStatus.TO_REVIEW: "warning",
@@ -100,25 +92,6 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         return data
 
 
-class MemoryTestForm(forms.Form):
-    deployment = forms.ModelChoiceField(
-        label=gettext_lazy("Déploiement"),
-        queryset=Deployment.objects.select_related("agent", "memory").order_by("name"),
-        widget=UnfoldAdminSelectWidget,
-    )
-    question = forms.CharField(
-        label=gettext_lazy("Question"), max_length=500, widget=UnfoldAdminTextInputWidget
-    )
-    threshold = forms.FloatField(
-        label=gettext_lazy("Seuil"),
-        required=False,
-        min_value=-1,
-        max_value=1,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=gettext_lazy("Vide : celui qui s’applique au déploiement."),
-    )
-
-
 class DoubtFilter(admin.SimpleListFilter):
     title = gettext_lazy("doutes de visiteurs")
     parameter_name = "doubts"
@@ -136,6 +109,9 @@ class DoubtFilter(admin.SimpleListFilter):
 
 @admin.register(CachedResponse)
 class CachedResponseAdmin(StaffAdmin):
+    purpose = gettext_lazy(
+        "Les réponses gardées des conversations, pour répondre de même à la même question, sans modèle."
+    )
     form = CachedResponseForm
     change_list_template = "admin/faqs/cachedresponse/change_list.html"
     list_display = (
@@ -143,10 +119,7 @@ class CachedResponseAdmin(StaffAdmin):
         "state",
         "usage_count",
         "deployment",
-        "language",
-        "embedding_model",
         "created_at",
-        "review_on",
     )
     list_filter = (
         "status",
@@ -212,12 +185,6 @@ class CachedResponseAdmin(StaffAdmin):
         return entries.defer("embedding").annotate(
             doubt_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
         )
-
-    def get_urls(self) -> list[URLPattern]:
-        tester = path(
-            "tester/", self.admin_site.admin_view(memory_tester), name="faqs_cachedresponse_test"
-        )
-        return [tester, *super().get_urls()]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -336,9 +303,10 @@ class CachedResponseAdmin(StaffAdmin):
         )
         self.message_user(request, text % {"count": count}, messages.WARNING)
 
-    @admin.display(description=gettext_lazy("question"), ordering="question")
+    @admin.display(description=gettext_lazy("question et réponse"), ordering="question")
     def asked(self, entry: CachedResponse) -> SafeString:
-        return clipped(entry.question)
+        answer = Truncator(without_citations(entry.answer)).chars(140)
+        return stacked(clipped(entry.question), answer)
 
     @admin.display(description=gettext_lazy("état"), ordering="status")
     def state(self, entry: Any) -> SafeString:
@@ -397,49 +365,3 @@ class CachedResponseAdmin(StaffAdmin):
 def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:
     """The keys alone: verbs read what they need, and a deferred vector would be read row by row."""
     return list(queryset.values_list("pk", flat=True))
-
-
-def memory_tester(request: HttpRequest) -> HttpResponse:
-    """The tester: a question in, the nearest entries out, judged by the code that serves; nothing is written."""
-    require(request, "faqs.view_cachedresponse")
-    form = MemoryTestForm(request.POST or None)
-    context: dict[str, Any] = {}
-    if request.method == "POST" and form.is_valid():
-        context = _tested(**form.cleaned_data)
-    return admin_page(
-        request,
-        "admin/faqs/cachedresponse/test.html",
-        model=CachedResponse,
-        title=_("Tester la mémoire"),
-        form=form,
-        **context,
-    )
-
-
-def _tested(*, deployment: Deployment, question: str, threshold: float | None) -> dict[str, Any]:
-    model, config = embedder(), effective_config(deployment)
-    lookup = lookup_of(config, question, model=model.recipe.model, writes=False)
-    applied = lookup.threshold if lookup and threshold is None else threshold
-    mark, verdicts = memory_mark(deployment), list[Verdict]()
-    if mark is not None:
-        if lookup is None or threshold is not None:
-            lookup = Lookup(
-                question=question,
-                # Where the memory is off nothing reaches the threshold, and every score is shown.
-                threshold=2.0 if applied is None else applied,
-                max_age_days=kept_days(config),
-                writes=False,
-            )
-        vector = model.embed_one(question, purpose=Purpose.QUERY)
-        verdicts = examine_memory(
-            mark, lookup, vector=vector, recipe=model.recipe, limit=TESTED_ENTRIES
-        )
-    return {
-        "tested": True,
-        "threshold": applied,
-        "embedding_model": model.recipe.model,
-        "served": next((v.entry_id for v in verdicts if not v.refusal), None),
-        "verdicts": [
-            (verdict, admin_url(CachedResponse, "change", verdict.entry_id)) for verdict in verdicts
-        ],
-    }

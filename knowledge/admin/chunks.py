@@ -29,7 +29,6 @@ from agents.admin_base import (
 )
 from agents.models import Agent
 from knowledge.admin.chunk_form import ChunkForm
-from knowledge.admin.search_trial import try_search
 from knowledge.editing import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_sync
 from knowledge.models import Chunk, UnitsOrigin
@@ -71,6 +70,9 @@ class EditedFilter(admin.SimpleListFilter):
 
 @admin.register(Chunk)
 class ChunkAdmin(StaffAdmin):
+    purpose = _(
+        "Les morceaux dans lesquels les documents sont découpés : ce qui est cherché et cité."
+    )
     form = ChunkForm
     change_list_template = "admin/knowledge/chunk/change_list.html"
     change_form_template = "admin/knowledge/chunk/change_form.html"
@@ -136,7 +138,6 @@ class ChunkAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("search/", wrap(try_search), name="knowledge_chunk_search"),
             path("<int:chunk_id>/resolve/", wrap(resolve_chunk), name="knowledge_chunk_resolve"),
             *super().get_urls(),
         ]

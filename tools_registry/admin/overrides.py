@@ -26,7 +26,6 @@ from agents.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
 from tools_registry.admin.selection_quality import nearest_tool, recall
-from tools_registry.admin.simulator import simulator
 from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
 from tools_registry.models import ToolExample, ToolOverride, ToolUsage
@@ -111,6 +110,7 @@ class ToolExampleInline(StaffInline):
 
 @admin.register(ToolOverride)
 class ToolOverrideAdmin(StaffAdmin):
+    purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
     list_display = ("tool_name", "origin", "rights", "quality", "selected", "called", "is_active")
@@ -175,7 +175,6 @@ class ToolOverrideAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("simulator/", wrap(simulator), name="tools_registry_simulator"),
             path("recall/", wrap(recall), name="tools_registry_recall"),
             *super().get_urls(),
         ]

@@ -35,6 +35,9 @@ _MOST_QUESTIONS = 1_000
 
 @admin.register(LabelledQuestion)
 class LabelledQuestionAdmin(StaffAdmin):
+    purpose = _(
+        "Des questions avec les outils qu’il leur faut : elles mesurent le choix des outils."
+    )
     list_display = ("text", "tools")
     list_filter = ("expected",)
     list_select_related = False

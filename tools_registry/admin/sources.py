@@ -27,6 +27,7 @@ class RemoteToolInline(StaffInline):
 
 @admin.register(ToolSource)
 class ToolSourceAdmin(StaffAdmin):
+    purpose = _("Serveurs MCP et services OpenAPI dont viennent des outils.")
     form = ToolSourceForm
     list_display = ("name", "slug", "kind", "tools", "state", "refreshed_at", "is_active")
     list_filter = ("kind", "is_active")
@@ -68,6 +69,7 @@ class ToolSourceAdmin(StaffAdmin):
 
 @admin.register(RemoteTool)
 class RemoteToolAdmin(ReadOnlyAdmin):
+    purpose = _("Les outils de ces sources, à autoriser un par un.")
     list_display = ("tool_name", "source_link", "summary", "state", "needs_approval")
     list_filter = ("source", "is_allowed", "is_present")
     list_select_related = ("source",)

@@ -60,7 +60,7 @@ class SelectionConfig(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """A `SelectionConfig` of its own, for commands and the simulator."""
+    """A `SelectionConfig` of its own, for commands and for trying a question."""
 
     tool_mode: str
     tool_top_k: int

@@ -27,6 +27,7 @@ from chat.thread.branches import branch_turns, in_turn_order
 
 @admin.register(Conversation)
 class ConversationAdmin(PrivateAdmin):
+    purpose = _("Les fils de questions et de réponses, du début à la fin.")
     is_erasable = True
     change_form_template = "admin/chat/conversation/change_form.html"
     list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
@@ -131,6 +132,7 @@ class ConversationAdmin(PrivateAdmin):
 class SharedThreadAdmin(PrivateAdmin):
     """Links that readers made; staff may close one."""
 
+    purpose = _("Les liens que des personnes ont faits vers leur conversation ; révocables.")
     list_display = ("title", "deployment", "created_at", "expires_at")
     list_filter = ("conversation__deployment",)
     list_select_related = ("conversation__deployment",)

@@ -20,7 +20,13 @@ from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.exceptions import ApplicationError
 from chat.models import AnswerSource, Feedback, Turn, TurnStatus
 from chat.staff.admin.forms import CorrectionForm
-from chat.staff.admin.private import linked_sources, prose_of, source_badge, verdict_badge
+from chat.staff.admin.private import (
+    linked_sources,
+    prose,
+    prose_of,
+    source_badge,
+    verdict_badge,
+)
 from chat.staff.corrections import (
     Correction,
     NothingToCorrectError,
@@ -282,6 +288,7 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         turn=correction.turn,
         row=row,
         proof=proof,
+        prose=prose(proof.given.answer, (), key="proof"),
         why_not=step.outcome if step and not proof.is_right else "",
         withdrawn=_linked(replaced),
         answered=answered_text(row.pk),

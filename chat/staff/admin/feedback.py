@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
@@ -68,12 +67,13 @@ class FollowUpFilter(admin.SimpleListFilter):
 
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
+    purpose = _(
+        "Ce que les personnes disent des réponses. « À revoir » attend une correction : ouvrez « Corriger »."
+    )
     change_list_template = "admin/chat/feedback/change_list.html"
     list_display = (
         "question",
-        "shown_verdict",
-        "shown_reason",
-        "shown_comment",
+        "said",
         "state",
         "way",
         "deployment",
@@ -134,14 +134,12 @@ class FeedbackAdmin(PrivateAdmin):
     def shown_verdict(self, given: Feedback) -> SafeString:
         return verdict_badge(given)
 
-    @admin.display(description=_("motif"), ordering="reason")
-    def shown_reason(self, given: Feedback) -> str:
-        return given.get_reason_display() or "–"
-
-    @admin.display(description=_("commentaire"))
-    def shown_comment(self, given: Feedback) -> SafeString:
-        text = Truncator(given.comment or "–").chars(120)
-        return format_html('<span class="rp-clip">{}</span>', text)
+    @admin.display(description=_("avis"), ordering="verdict")
+    def said(self, given: Feedback) -> SafeString:
+        """The verdict, over its reason and what was written with it."""
+        words = filter(None, (given.get_reason_display(), given.comment))
+        text = Truncator(" · ".join(words)).chars(160)
+        return stacked(verdict_badge(given), text) if text else verdict_badge(given)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perms(["chat.view_turn", "chat.change_feedback"])
@@ -171,22 +169,21 @@ class FeedbackAdmin(PrivateAdmin):
             self.message_user(request, text % {"count": left}, messages.WARNING)
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Where an answer is put right is a column for whoever may."""
-        return (
-            ("question", "remedy", *self.list_display[1:])
-            if may_correct(request)
-            else self.list_display
-        )
+        """Where an answer is put right stands in the place of why it was given, for whoever may."""
+        if not may_correct(request):
+            return self.list_display
+        return ["remedy" if name == "way" else name for name in self.list_display]
 
-    @admin.display(description=_("remède"))
+    @admin.display(description=_("réponse"), ordering="turn__answer_source")
     def remedy(self, given: Feedback) -> SafeString | str:
         if not is_correctable(given.turn):
-            return "–"
-        return link(admin_url(Turn, "correct", given.turn_id), gettext("Corriger"))
+            return self.way(given)
+        address = admin_url(Turn, "correct", given.turn_id)
+        return stacked(link(address, gettext("Corriger")), self.way(given))
 
     @admin.display(description=_("réponse"), ordering="turn__answer_source")
     def way(self, given: Feedback) -> SafeString | str:
-        return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi cette réponse ?"))
+        return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi ?"))
 
     @admin.display(description=_("suivi"), ordering="settled_at")
     def state(self, given: Feedback) -> SafeString | str:

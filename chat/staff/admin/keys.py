@@ -17,6 +17,7 @@ from chat.models import ApiKey, ServiceToken
 class ServiceTokenAdmin(StaffAdmin):
     """Tokens are issued by the command, which alone can show one; here they are limited, revoked and deleted."""
 
+    purpose = _("Ce avec quoi un autre serveur écrit dans les conversations.")
     list_display = ("name", "created_at", "is_revoked")
     list_filter = ("is_revoked",)
     search_fields = ("name",)
@@ -39,6 +40,7 @@ class ServiceTokenAdmin(StaffAdmin):
 class ApiKeyAdmin(StaffAdmin):
     """Keys of `/v1`. The page that follows the creation of one shows it, once; it is not kept, nor put in a message."""
 
+    purpose = _("Ce avec quoi un programme pose des questions.")
     list_display = ("name", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
     list_filter = ("is_revoked", "deployments")
     search_fields = ("name", "prefix")

@@ -1,5 +1,6 @@
 """What several pages of conversations show: the text of a question, how it was answered, what readers said of it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -57,8 +58,13 @@ def source_badge(turn: Turn) -> SafeString | str:
 
 def prose_of(message: Message) -> SafeString:
     """An answer as its reader saw it; its citations lead to its sources on the same page."""
-    numbers = {source["n"] for source in sources_of(message) if isinstance(source.get("n"), int)}
-    html = render_answer(message.content, turn_id=str(message.turn_id), source_numbers=numbers)
+    return prose(message.content, sources_of(message), key=str(message.turn_id))
+
+
+def prose(text: str, sources: Sequence[Mapping[str, Any]], *, key: str) -> SafeString:
+    """An answer as its reader sees it; `key` tells its sources from those of others on the page."""
+    numbers = {source["n"] for source in sources if isinstance(source.get("n"), int)}
+    html = render_answer(text, turn_id=key, source_numbers=numbers)
     return mark_safe(html)  # noqa: S308  # sanitised there
 
 

@@ -13,9 +13,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import Tone, admin_url, badge, change_link, rounded
+from agents.admin_base import Tone, admin_url, badge, change_link, rounded, stacked
+from agents.processes.telling import moment_text
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
-from chat.staff.admin import correcting, views
+from chat.staff.admin import correcting, trying, views
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
@@ -41,16 +42,15 @@ _STATUS_TONES: dict[str, Tone] = {
 
 @admin.register(Turn)
 class TurnAdmin(PrivateAdmin):
+    purpose = _("Chaque question posée, par quelle voie elle a été répondue, et pourquoi.")
     change_form_template = "admin/chat/turn/change_form.html"
     list_display = (
         "question",
-        "way",
-        "shown_score",
+        "way_and_score",
         "state",
         "verdict",
         "deployment",
-        "duration",
-        "started_at",
+        "moment",
     )
     list_filter = (
         "answer_source",
@@ -89,6 +89,7 @@ class TurnAdmin(PrivateAdmin):
                 "<uuid:turn_id>/correct/", wrap(correcting.correct_turn), name="chat_turn_correct"
             ),
             path("replay/<int:group_id>/", wrap(views.replay_group), name="chat_turn_replay_group"),
+            path("try/", wrap(trying.try_question), name="chat_turn_try"),
             path("refusals/", wrap(views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
@@ -140,6 +141,16 @@ class TurnAdmin(PrivateAdmin):
     @admin.display(description=_("voie de réponse"), ordering="answer_source")
     def way(self, turn: Turn) -> SafeString | str:
         return source_badge(turn)
+
+    @admin.display(description=_("voie de réponse"), ordering="answer_source")
+    def way_and_score(self, turn: Turn) -> SafeString | str:
+        shown = source_badge(turn)
+        return shown if turn.score is None else stacked(shown, score_text(turn.score))
+
+    @admin.display(description=_("posée le"), ordering="started_at")
+    def moment(self, turn: Turn) -> SafeString:
+        """When it was asked, and how long it took."""
+        return stacked(moment_text(turn.started_at), self.duration(turn))
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, turn: Turn) -> SafeString:

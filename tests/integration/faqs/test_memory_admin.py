@@ -1,4 +1,4 @@
-"""The audit of the memory: list, filters, actions, form, and the tester."""
+"""The audit of the memory: list, filters, actions and form."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,6 @@ from unittest import mock
 
 from django.contrib.auth.models import User
 from django.test import TestCase
-from django.urls import reverse
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -80,8 +79,7 @@ class MemoryAdminTests(TestCase):
     def test_pages_are_closed_without_the_right(self) -> None:
         entry = make_entry(self.deployment)
         client = client_of(make_staff("knowledge.view_document"))
-        tester = reverse("admin:faqs_cachedresponse_test")
-        for address in (LIST, admin_url(CachedResponse, "change", entry.pk), tester):
+        for address in (LIST, admin_url(CachedResponse, "change", entry.pk)):
             assert client.get(address).status_code == 403
 
     def test_validating_serves_an_entry(self) -> None:
@@ -156,32 +154,6 @@ class MemoryAdminTests(TestCase):
         page = self.client.get(admin_url(CachedResponse, "change", entry.pk)).content.decode()
         assert admin_url(Chunk, "change", first.pk) in page
         assert "supprimé" in page
-
-    def test_tester_shows_scores_verdicts_and_reasons_and_writes_nothing(self) -> None:
-        entry = make_entry(self.deployment, "Combien coûte la carte en 2023 ?", "12 euros.")
-        make_entry(self.deployment, "Où est la gare ?")
-        address = reverse("admin:faqs_cachedresponse_test")
-        assert self.client.get(address).status_code == 200
-        data = {"deployment": self.deployment.pk, "question": "Combien coûte la carte en 2024 ?"}
-        page = self.client.post(address, data).content.decode()
-        assert "Aucune réponse ne serait donnée" in page
-        assert "2023 ≠ 2024" in page
-        assert "sous le seuil" in page
-        data["question"] = entry.question
-        page = self.client.post(address, data).content.decode()
-        assert "Une réponse serait donnée" in page
-        entry.refresh_from_db()
-        assert entry.usage_count == 0
-
-    def test_tester_says_that_the_memory_is_off(self) -> None:
-        make_agent()
-        deployment = make_deployment()
-        make_entry(deployment)
-        address = reverse("admin:faqs_cachedresponse_test")
-        data = {"deployment": deployment.pk, "question": QUESTION}
-        page = self.client.post(address, data).content.decode()
-        assert "La mémoire ne répond pas" in page
-        assert "1,0000" in page
 
 
 class PromotionTests(TestCase):

@@ -1,4 +1,4 @@
-"""The tools' admin: overrides with the code's text beside, quality, usage, simulator, recall (seed 003)."""
+"""The tools' admin: overrides with the code's text beside, quality, usage, recall (seed 003)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.admin_pages import (
     shown_messages,
     superuser_client,
 )
-from tests.factories import declared_tools, make_deployment, make_tool, make_user
+from tests.factories import declared_tools, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.index import sync_index
 from tools_registry.models import (
@@ -27,7 +27,6 @@ from tools_registry.models import (
     ToolUsage,
 )
 
-SIMULATOR = "admin:tools_registry_simulator"
 RECALL = "admin:tools_registry_recall"
 WEATHER = make_tool(
     "weather_forecast",
@@ -72,8 +71,7 @@ class PagesTests(ToolCase):
                 assert response.status_code == 200, f"{model.__name__} {page}"
         for model in (ToolSource, LabelledQuestion):
             assert self.client.get(admin_url(model, "add")).status_code == 200
-        for name in (SIMULATOR, RECALL):
-            assert self.client.get(reverse(name)).status_code == 200
+        assert self.client.get(reverse(RECALL)).status_code == 200
 
     def test_staff_without_the_right_are_refused(self) -> None:
         client = client_of(make_staff())
@@ -83,7 +81,6 @@ class PagesTests(ToolCase):
             admin_url(ToolSource, "changelist"),
             admin_url(RemoteTool, "changelist"),
             admin_url(LabelledQuestion, "changelist"),
-            reverse(SIMULATOR),
             reverse(RECALL),
         ):
             assert client.get(address).status_code == 403, address
@@ -210,57 +207,6 @@ class UsageTests(ToolCase):
         page = self.client.get(admin_url(ToolOverride, "changelist"))
 
         self.assertContains(page, "2 (dont 1 en échec)")
-
-
-class SimulatorTests(ToolCase):
-    """Phase 4, the sandbox."""
-
-    def simulate(self, client: Client | None = None, **query: Any) -> Any:
-        return (client or self.client).get(reverse(SIMULATOR), query)
-
-    def test_phase_4_question_gives_scored_tools_and_what_would_be_sent(self) -> None:
-        deployment = make_deployment(
-            config_overlay={"tool_mode": "local", "tool_threshold": 0.2, "tool_top_k": 1}
-        )
-        page = self.simulate(question="weather forecast", deployment=deployment.pk)
-
-        found = page.context["simulation"]
-        best = found.scored[0]
-        assert (best.spec.name, best.reason) == ("weather_forecast", "similar")
-        assert found.threshold == 0.2
-        assert '"name": "weather_forecast"' in found.sent
-        assert [spec.name for spec, _missing in found.walled] == ["find_route"]
-        self.assertContains(page, "drivers")
-
-    def test_chosen_user_sees_what_their_groups_permit(self) -> None:
-        driver = make_user(username="driver")
-        driver.groups.add(Group.objects.create(name="drivers"))
-
-        page = self.simulate(question="route on the map", user="driver", mode="local")
-
-        assert "find_route" in {tool.spec.name for tool in page.context["simulation"].scored}
-        assert page.context["simulation"].walled == []
-
-    def test_unknown_user_is_an_error_of_the_form(self) -> None:
-        page = self.simulate(question="q", user="nobody")
-
-        assert "user" in page.context["form"].errors
-
-    def test_staff_who_may_not_see_users_cannot_take_their_place(self) -> None:
-        client = client_of(make_staff("tools_registry.view_tooloverride"))
-
-        assert self.simulate(client, question="q", mode="local").status_code == 200
-        assert self.simulate(client, question="q", user="nobody").status_code == 403
-
-    def test_every_mode_can_be_tried(self) -> None:
-        for mode in ("direct", "local", "external"):
-            page = self.simulate(question="weather forecast", mode=mode)
-            assert page.context["simulation"].mode == mode
-
-    def test_simulation_counts_no_usage(self) -> None:
-        self.simulate(question="weather forecast", mode="local")
-
-        assert not ToolUsage.objects.exists()
 
 
 class RecallTests(ToolCase):

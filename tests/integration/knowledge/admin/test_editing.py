@@ -1,17 +1,13 @@
-"""The admin of passages and their conflicts, close questions, staged indexes, and the trial search."""
+"""The admin of passages and their conflicts, close questions, and staged indexes."""
 
 import re
-from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import Agent, Deployment, IndexingMethod
-from knowledge import search as search_module
-from knowledge.calibration.profiles import threshold_profile
+from agents.models import IndexingMethod
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import (
@@ -31,7 +27,7 @@ from tests.admin_pages import (
     shown_messages,
     superuser_client,
 )
-from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, make_library
+from tests.factories import FAQ_TEXT, add_document, make_agent
 
 LIST = admin_url(Chunk, "changelist")
 
@@ -244,39 +240,3 @@ class StagedIndexTest(TestCase):
             address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[build.pk])
             assert client.post(address).status_code == 403
             assert self.client.get(address).status_code == 405
-
-
-class TrialSearchTest(TestCase):
-    def setUp(self) -> None:
-        self.address = reverse("admin:knowledge_chunk_search")
-
-    def ask(self, deployment: Deployment, question: str) -> Any:
-        asked = {"deployment": str(deployment.pk), "question": question}
-        return superuser_client().get(self.address, asked)
-
-    def test_the_production_search_is_shown_with_its_thresholds(self) -> None:
-        deployment = make_library()
-        page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
-        self.assertContains(page, "12 euros")
-        self.assertContains(page, "1,000")
-        assert page.content.count(b"<form") <= 4
-
-    def test_the_guard_rail_of_the_trial_is_held_against_the_relevance(self) -> None:
-        deployment = make_library()
-        Agent.objects.update(guard_rail_threshold=1.5)
-        known = threshold_profile("universal-sentence-encoder-multilingual-3")
-        assert known is not None
-        profile = replace(known, lexical_weight=5.0)
-        with mock.patch.object(search_module, "threshold_profile", return_value=profile):
-            page = self.ask(deployment, "Combien coûte la carte de lecteur ?")
-        self.assertNotContains(page, "Le garde-fou refuserait")
-        self.assertContains(page, "≥ 1,5 : passe")
-
-    def test_a_missing_index_is_a_message(self) -> None:
-        deployment = make_deployment()
-        page = self.ask(deployment, "Prix ?")
-        assert "pas encore d’index" in shown_messages(page)
-
-    def test_the_page_opens_empty_and_refuses_strangers(self) -> None:
-        self.assertContains(superuser_client().get(self.address), "Tester la recherche")
-        assert client_of(make_staff()).get(self.address).status_code == 403

@@ -1,0 +1,196 @@
+"""« Essayer une question »: one simulator of the whole path, with any setting changed for the try."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from agents.admin_base import admin_page, admin_url, require
+from agents.exceptions import ApplicationError
+from agents.models import Deployment
+from agents.setting_fields import setting_fields
+from chat.models import AnswerSource, Turn
+from chat.staff.admin.private import linked_sources, prose
+from chat.staff.explanation import explain_trace
+from chat.staff.trial import Trial
+from faqs.models import CachedResponse
+from tools_registry.models import ToolOverride
+from tools_registry.selection.base import SelectionReason
+from tools_registry.selection.simulation import Simulation
+
+#: What each part of the page asks for; any of them opens the page.
+_PARTS = {
+    "story": "chat.view_turn",
+    "memory": "faqs.view_cachedresponse",
+    "passages": "knowledge.view_chunk",
+    "tools": "tools_registry.view_tooloverride",
+}
+#: Settings that no step of one question reads.
+_NOT_ON_THE_PATH = frozenset(
+    (
+        "api_source_lines context_exchanges context_messages generate_questions generate_titles gone_page_checks "
+        "history_messages max_rounds max_tool_calls memory_auto_prune memory_learning page_refresh_hours "
+        "record_unanswered rewrite_follow_ups saturation summarise_exchanges tool_recent_calls withhold_stale_answers"
+    ).split()
+)
+_PREFIX = "setting_"
+REASONS = {
+    SelectionReason.RESIDENT.value: _("résident"),
+    SelectionReason.SIMILAR.value: _("proche de la question"),
+    SelectionReason.RECENT.value: _("utilisé récemment"),
+    SelectionReason.ALL.value: _("tous les outils permis"),
+    "": _("non proposé"),
+}
+
+
+class TrialForm(forms.Form):
+    """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
+
+    deployment = forms.ModelChoiceField(
+        label=_("Déploiement"),
+        queryset=Deployment.objects.select_related("agent").order_by("name"),
+        widget=UnfoldAdminSelectWidget,
+        empty_label=None,
+    )
+    question = forms.CharField(
+        label=_("Question"),
+        max_length=2_000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+    )
+    user = forms.CharField(
+        label=_("Pour les outils : comme l’utilisateur"),
+        required=False,
+        max_length=150,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.person: AbstractBaseUser | None = None
+        for name, field in setting_fields().items():
+            if name in _NOT_ON_THE_PATH:
+                continue
+            if isinstance(field.widget, forms.Textarea):
+                field.widget.attrs["rows"] = 3
+            if isinstance(field, forms.FloatField):
+                # In the reader's notation, as every number of the page is: a field of type number takes one alone.
+                field.widget = UnfoldAdminTextInputWidget()
+                field.localize = field.widget.is_localized = True
+            field.help_text = ""
+            self.fields[_PREFIX + name] = field
+
+    def clean_user(self) -> str:
+        if name := str(self.cleaned_data["user"]):
+            model = get_user_model()
+            self.person = model.objects.filter(**{model.USERNAME_FIELD: name}).first()
+            if self.person is None:
+                raise forms.ValidationError(gettext("Il n’y a pas d’utilisateur de ce nom."))
+        return name
+
+    @property
+    def setting_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith(_PREFIX)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those that are changed, of a valid form."""
+        return {
+            name.removeprefix(_PREFIX): value
+            for name, value in self.cleaned_data.items()
+            if name.startswith(_PREFIX) and value not in (None, "")
+        }
+
+
+@require_http_methods(["GET", "POST"])
+def try_question(request: HttpRequest) -> HttpResponse:
+    """The form, filled in from the address; on POST what becomes of the question, as far as the reader's rights go."""
+    parts = {name for name, right in _PARTS.items() if request.user.has_perm(right)}
+    if not parts:
+        raise PermissionDenied
+    given = {name: request.GET[name] for name in ("deployment", "question") if name in request.GET}
+    form = TrialForm(request.POST if request.method == "POST" else None, initial=given)
+    context: dict[str, Any] = {}
+    if form.is_bound and form.is_valid():
+        if form.cleaned_data["user"]:
+            require(request, "auth.view_user")
+        try:
+            context = _tried(form, parts)
+        except ApplicationError as error:
+            messages.error(request, str(error.public_message))
+    return admin_page(
+        request,
+        "admin/chat/turn/try.html",
+        model=Turn,
+        title=gettext("Essayer une question"),
+        form=form,
+        changed=form.settings if form.is_bound and form.is_valid() else {},
+        **context,
+    )
+
+
+def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
+    data = form.cleaned_data
+    trial = Trial(data["deployment"], data["question"], form.settings)
+    result = trial.answer()
+    answer = result.answer
+    known = answer.source in AnswerSource.values
+    context: dict[str, Any] = {
+        "result": result,
+        "error": str(result.error.public_message) if result.error else "",
+        "way": AnswerSource(answer.source).label if known else "",
+        "prose": prose(answer.text, answer.sources, key="try"),
+    }
+    if "story" in parts:
+        # What a conversation would teach the memory is not taught by a try.
+        lines = [line for line in result.trace.lines if line.get("step") != "learn"]
+        context["steps"] = explain_trace(lines)
+        context["sources"] = linked_sources(list(answer.sources))
+    if "memory" in parts:
+        memory = trial.memory()
+        rows = [
+            (each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts
+        ]
+        context["memory"] = memory
+        context["entries"] = rows
+    if "passages" in parts and result.error is None:
+        context["passages"] = trial.passages(result)
+    if "tools" in parts:
+        tools = trial.tools(form.person)
+        context["tools"] = tools
+        context["scored"] = _scored(tools)
+        context["mark"] = _percent(tools.threshold)
+    return context
+
+
+def _scored(found: Simulation) -> list[dict[str, Any]]:
+    keys = ToolOverride.objects.values_list("tool_name", "pk")
+    urls = {name: admin_url(ToolOverride, "change", key) for name, key in keys}
+    return [
+        {
+            "name": tool.spec.name,
+            "url": urls.get(tool.spec.name, ""),
+            "description": tool.spec.description,
+            "score": tool.score,
+            "percent": _percent(tool.score),
+            "reason": REASONS[tool.reason],
+            "offered": bool(tool.reason),
+        }
+        for tool in found.scored
+    ]
+
+
+def _percent(score: float | None) -> int | None:
+    return None if score is None else max(0, min(100, round(100 * score)))

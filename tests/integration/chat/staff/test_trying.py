@@ -1,0 +1,188 @@
+"""« Essayer une question »: the whole path with settings changed on paper, what it chose from, and nothing written."""
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from django.contrib.auth.models import Group
+from django.test import Client, TestCase
+
+from agents.admin_base import admin_url
+from agents.effective import effective_config, with_settings
+from agents.models import Agent
+from chat.models import AnswerSource, Conversation, Turn
+from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
+from knowledge import search as search_module
+from knowledge.calibration.profiles import threshold_profile
+from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.factories import (
+    declared_tools,
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    make_tool,
+    make_user,
+)
+from tests.integration.chat.turn.test_path import FAR, scripted
+from tools_registry.models import ToolUsage
+
+ADDRESS = admin_url(Turn, "try")
+KNOWN = "Combien coûte la carte de lecteur ?"
+POOL = "Quels sont les horaires de la piscine ?"
+
+
+class TryingCase(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_library()
+        self.client = superuser_client()
+
+    def ask(self, question: str, client: Client | None = None, **fields: Any) -> Any:
+        data = {"deployment": self.deployment.pk, "question": question, "user": "", **fields}
+        return (client or self.client).post(ADDRESS, data)
+
+    def way(self, question: str, **settings: Any) -> str:
+        fields = {f"setting_{name}": value for name, value in settings.items()}
+        page = self.ask(question, **fields)
+        assert page.status_code == 200
+        assert not page.context["form"].errors, page.context["form"].errors
+        return str(page.context["result"].answer.source)
+
+
+class TryingTests(TryingCase):
+    def test_it_is_answered_as_in_a_conversation_with_its_story(self) -> None:
+        page = self.ask(KNOWN)
+        self.assertContains(page, "12 euros")
+        self.assertContains(page, "Le chemin de la question")
+        self.assertContains(page, "Réponse directe")
+
+    def test_nothing_is_written_or_counted(self) -> None:
+        make_learned(self.deployment.agent, question=POOL, answer="À 7 heures.")
+        entry = make_entry(self.deployment, "Où est la gare ?")
+        for question in (KNOWN, POOL, FAR, "Où est la gare ?"):
+            assert self.ask(question).status_code == 200
+        entry.refresh_from_db()
+        assert entry.usage_count == 0
+        assert LearnedResponse.objects.get().times_served == 0
+        for model in (Conversation, Turn, UnansweredQuestion, ToolUsage):
+            assert not model._default_manager.exists()
+
+    def test_a_model_is_asked_where_a_reader_s_question_would_be(self) -> None:
+        with scripted(["Une réponse du modèle."]):
+            page = self.ask("Que prévoit la bibliothèque pour la carte perdue ?")
+        assert page.context["result"].answer.source in (AnswerSource.LLM, AnswerSource.GUARD_RAIL)
+
+    def test_it_opens_filled_in_from_an_address(self) -> None:
+        page = self.client.get(ADDRESS, {"deployment": str(self.deployment.pk), "question": KNOWN})
+        self.assertContains(page, KNOWN)
+        assert "result" not in page.context
+
+    def test_a_missing_index_is_said_in_words(self) -> None:
+        self.deployment = make_deployment()
+        self.assertContains(self.ask("Prix ?"), "pas encore d’index")
+
+
+class ChangedSettingsTests(TryingCase):
+    def test_a_setting_changes_the_try_and_nothing_else(self) -> None:
+        assert self.way(KNOWN) == AnswerSource.DIRECT_QA
+        assert self.way(KNOWN, direct_answers="false") != AnswerSource.DIRECT_QA
+        assert self.way(KNOWN) == AnswerSource.DIRECT_QA
+        self.deployment.refresh_from_db()
+        assert self.deployment.config_overlay == {}
+
+    def test_a_number_is_taken_in_the_reader_s_notation(self) -> None:
+        for written in ("0,999", "0.999"):
+            page = self.ask(KNOWN, setting_guard_rail_threshold=written)
+            assert page.context["changed"] == {"guard_rail_threshold": 0.999}
+
+    def test_what_is_out_of_bounds_is_an_error_of_its_field(self) -> None:
+        page = self.ask(KNOWN, setting_match_count="100000")
+        assert "setting_match_count" in page.context["form"].errors
+        assert "result" not in page.context
+
+    def test_a_setting_holds_for_every_agent_of_the_deployment(self) -> None:
+        self.deployment.specialists.create(agent=make_agent())
+        config = with_settings(effective_config(self.deployment), {"match_count": 3})
+        assert [each.match_count for each in (config, *config.of_each_agent)] == [3, 3, 3]
+
+    def test_the_refusal_follows_a_presentation_that_is_tried(self) -> None:
+        page = self.ask(FAR, setting_presentation="Ici, les vélos seulement.")
+        assert "Ici, les vélos seulement." in page.context["result"].answer.text
+
+    def test_the_memory_may_be_switched_off(self) -> None:
+        Agent.objects.update(memory_threshold=0.7)
+        make_entry(self.deployment, POOL)
+        assert self.way(POOL) == AnswerSource.MEMORY_GUARD
+        page = self.ask(POOL, setting_memory="false")
+        assert page.context["result"].answer.source != AnswerSource.MEMORY_GUARD
+        self.assertContains(page, "La mémoire ne répond pas")
+
+
+class NeighboursTests(TryingCase):
+    """What the question was decided among: the three testers that this page replaced."""
+
+    def test_memory_shows_scores_verdicts_and_reasons(self) -> None:
+        Agent.objects.update(memory_threshold=0.7)
+        make_entry(self.deployment, "Combien coûte la carte en 2023 ?", "12 euros.")
+        make_entry(self.deployment, "Où est la gare ?")
+        page = self.ask("Combien coûte la carte en 2024 ?")
+        for text in ("Aucune réponse ne serait donnée", "2023 ≠ 2024", "sous le seuil"):
+            self.assertContains(page, text)
+        page = self.ask("Combien coûte la carte en 2023 ?")
+        self.assertContains(page, "Une réponse serait donnée")
+
+    def test_the_guard_rail_is_held_against_the_relevance(self) -> None:
+        Agent.objects.update(guard_rail_threshold=1.5)
+        known = threshold_profile("universal-sentence-encoder-multilingual-3")
+        assert known is not None
+        profile = replace(known, lexical_weight=5.0)
+        with mock.patch.object(search_module, "threshold_profile", return_value=profile):
+            page = self.ask(KNOWN)
+        self.assertNotContains(page, "Le garde-fou refuserait")
+        self.assertContains(page, "≥ 1,500 : passe")
+
+    def test_phase_4_tools_are_ranked_for_whom_they_are_with_what_would_be_sent(self) -> None:
+        weather = make_tool("weather_forecast", "Gives the weather forecast of a city.")
+        route = make_tool("find_route", "Finds a route.", tags=frozenset({"drivers"}))
+        driver = make_user(username="driver")
+        driver.groups.add(Group.objects.create(name="drivers"))
+        settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,2"}
+        with declared_tools(weather, route):
+            page = self.ask("weather forecast", **settings, setting_tool_top_k="1")
+            found = page.context["tools"]
+            assert (found.scored[0].spec.name, found.scored[0].reason) == (
+                "weather_forecast",
+                "similar",
+            )
+            assert [spec.name for spec, _missing in found.walled] == ["find_route"]
+            assert '"name": "weather_forecast"' in found.sent
+            for mode in ("direct", "local", "external"):
+                page = self.ask("route", user="driver", setting_tool_mode=mode)
+                assert page.context["tools"].mode == mode
+                assert page.context["tools"].walled == []
+        assert not ToolUsage.objects.exists()
+
+
+class TryingRightsTests(TryingCase):
+    def test_each_part_asks_for_its_own_right(self) -> None:
+        make_entry(self.deployment, POOL)
+        for right, shown in (
+            ("chat.view_turn", "steps"),
+            ("faqs.view_cachedresponse", "memory"),
+            ("knowledge.view_chunk", "passages"),
+            ("tools_registry.view_tooloverride", "tools"),
+        ):
+            page = self.ask(KNOWN, client_of(make_staff(right)))
+            parts = {
+                name for name in ("steps", "memory", "passages", "tools") if name in page.context
+            }
+            assert parts == {shown}
+        assert self.ask(KNOWN, client_of(make_staff("agents.view_agent"))).status_code == 403
+        assert CachedResponse.objects.count() == 1
+
+    def test_nobody_takes_the_place_of_a_user_they_may_not_see(self) -> None:
+        client = client_of(make_staff("tools_registry.view_tooloverride"))
+        user = make_user(username="quelqu.un")
+        assert self.ask(KNOWN, client, user=user.username).status_code == 403
+        assert "user" in self.ask(KNOWN, user="personne").context["form"].errors
