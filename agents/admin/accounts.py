@@ -19,6 +19,7 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, StaffAdmin):  # type: ignore[type-arg]  # not generic at run time
+    purpose = _("Les comptes, et ce que chacun peut voir et faire.")
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -46,6 +47,7 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, StaffAdmin):
+    purpose = _("Des droits donnés à plusieurs comptes à la fois.")
     list_display = ("name", "members")
     list_filter = ()
     list_select_related = False

@@ -68,6 +68,7 @@ class SettingsAdmin(StaffAdmin):
 
 @admin.register(Agent)
 class AgentAdmin(SettingsAdmin):
+    purpose = _("Un ensemble de documents avec ses réglages.")
     form = AgentForm
     change_form_template = "admin/agents/agent/change_form.html"
     list_display = ("name", "slug", "method", "documents", "passages", "waiting", "deployed")
@@ -215,6 +216,7 @@ class SpecialistInline(StaffInline):
 
 @admin.register(Deployment)
 class DeploymentAdmin(SettingsAdmin):
+    purpose = _("Un endroit où un agent est proposé : une adresse, un public, un accueil.")
     form = DeploymentForm
     change_form_template = "admin/agents/deployment/change_form.html"
     list_display = ("name", "page", "agent_link", "method", "audience", "is_active", "own_settings")
@@ -293,6 +295,7 @@ def _chat_page(deployment: Deployment) -> str:
 class RuntimeSettingsAdmin(SettingsAdmin):
     """One row: its list is its form, and it is neither added nor deleted."""
 
+    purpose = _("Ce qui vaut pour tous les agents qui ne disent pas autre chose.")
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)

@@ -38,6 +38,7 @@ _CHOICE_TONES: dict[str, Tone] = {
 class OptionChoiceAdmin(ReadOnlyAdmin):
     """What people chose when asked which question they meant; the most chosen first."""
 
+    purpose = _("Ce que les personnes ont choisi quand plusieurs questions leur étaient proposées.")
     is_erasable = True
 
     list_display = (

@@ -79,6 +79,9 @@ class ReviewFilter(admin.SimpleListFilter):
 
 @admin.register(LearnedResponse)
 class LearnedResponseAdmin(StaffAdmin):
+    purpose = _(
+        "Les réponses que l’équipe a écrites ou relues : elles passent avant les documents."
+    )
     form = LearnedResponseForm
     change_list_template = "admin/faqs/learnedresponse/change_list.html"
     change_form_template = "admin/faqs/learnedresponse/change_form.html"

@@ -36,6 +36,7 @@ SHOWN_QUESTIONS = 50
 class QuestionGroupAdmin(ReadOnlyAdmin):
     """What people asked in vain, grouped; the most asked first."""
 
+    purpose = _("Ce qui a été demandé en vain, groupé par sens, le plus demandé d’abord.")
     is_erasable = True
 
     change_form_template = "admin/faqs/questiongroup/change_form.html"

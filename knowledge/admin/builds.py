@@ -81,6 +81,7 @@ REPORT_LABELS = {
 
 @admin.register(IndexBuild)
 class IndexBuildAdmin(ReadOnlyAdmin):
+    purpose = _("Les travaux de fond : lire des documents, reconstruire ou comparer un index.")
     change_form_template = "admin/knowledge/indexbuild/change_form.html"
     list_display = ("title", "agent", "state", "progress", "created_at")
     list_filter = ("status", "kind", "agent", "method")

@@ -54,6 +54,7 @@ _DOCUMENT_TONES: dict[str, Tone] = {
 
 @admin.register(Category)
 class CategoryAdmin(StaffAdmin):
+    purpose = _("Les sujets dans lesquels les documents sont rangés.")
     list_display = ("name", "documents")
     list_filter = ()
     list_select_related = False
@@ -101,14 +102,14 @@ class DocumentForm(forms.ModelForm[Document]):
 
 @admin.register(Document)
 class DocumentAdmin(StaffAdmin):
+    purpose = _("Les fichiers et les pages dont viennent les réponses.")
     form = DocumentForm
     change_list_template = "admin/knowledge/document/change_list.html"
     show_add_link = False  # the page has a button with a text instead
     list_display = (
         "shown_title",
         "state",
-        "agent",
-        "category",
+        "agent_and_category",
         "format_and_language",
         "passages",
         "indexed_at",
@@ -242,6 +243,12 @@ class DocumentAdmin(StaffAdmin):
             return str(get_language_info(document.language)["name_translated"])
         except KeyError:  # a language that Django has no name for
             return document.language
+
+    @admin.display(description=_("agent"), ordering="agent")
+    def agent_and_category(self, document: Document) -> SafeString | str:
+        return (
+            stacked(document.agent, document.category) if document.category else str(document.agent)
+        )
 
     @admin.display(description=_("format"), ordering="source_type")
     def format_and_language(self, document: Document) -> SafeString:

@@ -14,6 +14,7 @@ from knowledge.models import OverlapKind, QuestionOverlap
 
 @admin.register(QuestionOverlap)
 class QuestionOverlapAdmin(ReadOnlyAdmin):
+    purpose = _("Questions des documents qui se répètent ou se contredisent.")
     list_display = ("pair", "finding", "answers", "places", "agent", "decision")
     list_filter = ("kind", "dismissed", "agent")
     list_select_related = ("agent", "first_chunk__document", "second_chunk__document")

@@ -66,6 +66,7 @@ class OriginFilter(admin.SimpleListFilter):
 
 @admin.register(Synonym)
 class SynonymAdmin(StaffAdmin):
+    purpose = _("Deux formes d’une même chose : une question avec l’une trouve aussi l’autre.")
     form = SynonymForm
     list_display = ("short", "long", "decision", "origin", "agent")
     list_display_links = ("short", "long")

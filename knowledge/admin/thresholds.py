@@ -38,6 +38,7 @@ register_profile_source(_profile_in_use)
 class ThresholdCalibrationAdmin(StaffAdmin):
     """What `calibrate_thresholds` kept. Deleting a row brings the shipped profile back, if there is one."""
 
+    purpose = _("Les seuils mesurés : à partir de quelle proximité une réponse est donnée.")
     list_display = ("model", "index", "direct_answer", "memory", "hit", "false_hit", "created_at")
     list_filter = ("model",)
     search_fields = ("model", "index", "source")
@@ -59,6 +60,7 @@ class ThresholdCalibrationAdmin(StaffAdmin):
 
 @admin.register(PairVerdict)
 class PairVerdictAdmin(StaffAdmin):
+    purpose = _("Paires de questions jugées par l’équipe, dont les calibrages se servent.")
     list_display = ("stored", "asked", "same_answer", "index", "created_at")
     list_filter = ("same_answer", "index")
     list_select_related = False

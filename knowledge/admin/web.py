@@ -65,6 +65,7 @@ class WebSourceForm(forms.ModelForm[WebSource]):
 class WebSourceAdmin(StaffAdmin):
     """Addresses of the web. Saving one reads it; its pages are documents, which stay when the address is deleted."""
 
+    purpose = _("Pages et plans de site lus comme des documents, et relus à intervalle.")
     form = WebSourceForm
     list_display = ("url", "state", "agent", "kind", "pages", "checked_at", "due_at")
     list_filter = ("kind", "is_active", "agent", "category")

@@ -60,7 +60,7 @@ def test_a_reported_answer_is_corrected_and_proven_in_three_clicks(
 
     click(_waiting(admin_page, live_site, question))
     expect(admin_page.get_by_text(wrong).first).to_be_visible()
-    admin_page.get_by_label("La bonne réponse").fill(right)
+    admin_page.locator("[name=answer]").fill(right)
     click(admin_page.get_by_role("button", name="Enregistrer et poser à nouveau la question"))
     expect(admin_page.get_by_text("Prouvé")).to_be_visible()
     expect(admin_page.get_by_text(right).first).to_be_visible()
