@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -38,6 +39,7 @@ from chat.thread.reading import exchange_of
 from faqs.answers.duplicates import find_similar, near_memory_texts, similar_text
 from faqs.answers.neighbours import find_answers
 from faqs.answers.precedence import Withdrawn, foresee
+from faqs.answers.texts import one_line
 from faqs.loops import answered_text
 from faqs.models import CachedResponse, LearnedResponse
 
@@ -96,7 +98,7 @@ class _Page:
     def act(self) -> LearnedResponse | None:
         """Do what was pressed; the answer that was saved, where one was."""
         pressed = self.request.POST
-        self.search = pressed.get("search", "")[:_SEARCH_CHARACTERS].replace("\0", "").strip()
+        self.search = one_line(pressed.get("search", ""))[:_SEARCH_CHARACTERS]
         if "take" in pressed or "find" in pressed:
             self.form = CorrectionForm(initial=self._typed(pressed.get("take", "")))
             return None
@@ -120,7 +122,7 @@ class _Page:
         if row is None:
             messages.error(self.request, _("Cette réponse validée n’est plus en service."))
             return None
-        question = self.request.POST.get("question") or self.correction.question
+        question = _as_question(self.request.POST.get("question")) or self.correction.question
         self.correction.give(row, question=question, owner=signed_in(self.request))
         return self._close(row)
 
@@ -173,7 +175,7 @@ class _Page:
             return None
 
     def shown(self) -> HttpResponse:
-        question = str(self.form["question"].value() or self.correction.question)
+        question = _as_question(self.form["question"].value()) or self.correction.question
         withdrawn = self.withdrawn or self._foreseen(question)
         if not self.form.is_bound:
             self.form.initial["shown"] = " ".join(sorted(withdrawn.keys)) if withdrawn else ""
@@ -205,6 +207,11 @@ class _Page:
             return []
         known = self.correction.known
         return [row for row in found if known is None or row.pk != known.pk]
+
+
+def _as_question(typed: Any) -> str:
+    """What was typed as it may be looked up: on one line, without characters that no database takes, and not endless."""
+    return one_line(str(typed or ""))[: settings.QA_MAX_QUESTION_CHARACTERS]
 
 
 def _advice(row: LearnedResponse) -> list[SafeString]:

@@ -19,7 +19,7 @@ from unfold.widgets import (
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
-from agents.models import Deployment
+from agents.models import Deployment, ToolMode
 from agents.setting_fields import setting_fields
 from chat.models import AnswerSource, Turn
 from chat.staff.admin.private import linked_sources, prose
@@ -42,7 +42,7 @@ _NOT_ON_THE_PATH = frozenset(
     (
         "api_source_lines context_exchanges context_messages generate_questions generate_titles gone_page_checks "
         "history_messages max_rounds max_tool_calls memory_auto_prune memory_learning page_refresh_hours "
-        "record_unanswered rewrite_follow_ups saturation summarise_exchanges tool_recent_calls withhold_stale_answers"
+        "record_unanswered rewrite_follow_ups saturation summarise_exchanges tool_recent_calls unanswered_threshold withhold_stale_answers"
     ).split()
 )
 _PREFIX = "setting_"
@@ -83,14 +83,7 @@ class TrialForm(forms.Form):
         for name, field in setting_fields().items():
             if name in _NOT_ON_THE_PATH:
                 continue
-            if isinstance(field.widget, forms.Textarea):
-                field.widget.attrs["rows"] = 3
-            if isinstance(field, forms.FloatField):
-                # In the reader's notation, as every number of the page is: a field of type number takes one alone.
-                field.widget = UnfoldAdminTextInputWidget()
-                field.localize = field.widget.is_localized = True
-            field.help_text = ""
-            self.fields[_PREFIX + name] = field
+            self.fields[_PREFIX + name] = _for_a_try(field)
 
     def clean_user(self) -> str:
         if name := str(self.cleaned_data["user"]):
@@ -112,6 +105,30 @@ class TrialForm(forms.Form):
             for name, value in self.cleaned_data.items()
             if name.startswith(_PREFIX) and value not in (None, "")
         }
+
+
+def _for_a_try(field: forms.Field) -> forms.Field:
+    """A field of which an empty one says that the setting is left as it is."""
+    field.help_text = ""
+    kept = gettext("Réglage actuel")
+    if isinstance(field, forms.NullBooleanField):
+        field.widget.choices = [
+            ("unknown", kept),
+            ("true", gettext("Oui")),
+            ("false", gettext("Non")),
+        ]
+    elif isinstance(field, forms.TypedChoiceField):
+        others = [pair for pair in getattr(field.widget, "choices", ()) if pair[0]]
+        field.choices = [("", kept), *others]
+    elif isinstance(field, forms.FloatField):
+        # In the reader's notation, as every number of the page is: a field of type number takes one alone.
+        field.widget = UnfoldAdminTextInputWidget()
+        field.localize = field.widget.is_localized = True
+    elif isinstance(field.widget, forms.Textarea):
+        field.widget.attrs["rows"] = 3
+    if not isinstance(field, forms.NullBooleanField | forms.TypedChoiceField):
+        field.widget.attrs["placeholder"] = kept
+    return field
 
 
 @require_http_methods(["GET", "POST"])
@@ -170,6 +187,7 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
     if "tools" in parts:
         tools = trial.tools(form.person)
         context["tools"] = tools
+        context["tool_mode"] = str(ToolMode(tools.mode).label).partition(":")[0].strip()
         context["scored"] = _scored(tools)
         context["mark"] = _percent(tools.threshold)
     return context
