@@ -16,6 +16,7 @@ from knowledge.models import BuildStatus, IndexBuild, QuestionSpending
 
 @admin.register(QuestionSpending)
 class QuestionSpendingAdmin(ReadOnlyAdmin):
+    purpose = _("Ce que le modèle a coûté chaque jour pour écrire des questions.")
     list_display = ("day", "calls", "prompt_tokens", "completion_tokens", "cost")
     ordering = ("-day",)
     fields = list_display
