@@ -14,6 +14,8 @@ INSTALLED = ROOT / ".venv" / "clients"
 PROGRAMS = Path(__file__).parent / "programs"
 #: For an installation, of gigabytes at most; a try takes seconds.
 SECONDS = 900
+#: For a program that asks a desk without a model, and may ask again.
+TROUBLE_SECONDS = 180
 
 
 def run(*command: str, cwd: Path | None = None, **more: str) -> str:
@@ -29,6 +31,21 @@ def run(*command: str, cwd: Path | None = None, **more: str) -> str:
     )
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]} {done.stderr[-3000:]}"
     return done.stdout
+
+
+def said_in_failing(*command: str, cwd: Path | None = None, **more: str) -> str:
+    """What a command prints that may fail; one that hangs fails the test."""
+    done = subprocess.run(  # noqa: S603  # programs installed for this
+        command,
+        cwd=cwd,
+        env=_environment(more),
+        capture_output=True,
+        text=True,
+        timeout=TROUBLE_SECONDS,
+        check=False,
+    )
+    # Programs warn on standard error; what they say of the tries is the last line.
+    return done.stderr + done.stdout
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:

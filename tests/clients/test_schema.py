@@ -9,16 +9,14 @@ import os
 import re
 import subprocess
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.clients.conftest import ServedAgain
 from tests.clients.environments import SECONDS, python_with
-from tests.e2e.conftest import ROOT, LiveSite, _served
-from tests.servers.ports import free_port
+from tests.e2e.conftest import ROOT, LiveSite
 
 CASES = int(os.environ.get("SCHEMA_CASES", "60"))
 NAMES = ("model", "deployment")
@@ -27,11 +25,9 @@ _DONE = re.compile(r"(\d+) generated")
 
 
 @pytest.fixture(scope="module")
-def busy_site(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
-    """The same site served once more, without limits."""
-    environment = {**live_site.environment, "RATE_LIMITS": "False"}
-    site = replace(live_site, url=f"http://127.0.0.1:{free_port()}", environment=environment)
-    yield from _served(site, tmp_path_factory.mktemp("busy") / "serve.log")
+def busy_site(served_again: ServedAgain) -> LiveSite:
+    """Without limits."""
+    return served_again(RATE_LIMITS="False")
 
 
 def _schema(site: LiveSite, folder: Path) -> Path:

@@ -1,5 +1,6 @@
 // As asking.py, for programs of npm.
-export const KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?";
+export const KNOWN = process.env.ASKED ?? "Combien de temps peut-on garder le CV d’un candidat non retenu ?";
+const ONLY = (process.env.ONLY ?? "").split(" ").filter(Boolean);
 export const OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?";
 export const TOOL = {
   type: "function",
@@ -18,6 +19,7 @@ export function site() {
 export async function run(tries) {
   const found = {};
   for (const [name, attempt] of Object.entries(tries)) {
+    if (ONLY.length && !ONLY.includes(name)) continue;
     try { found[name] = String(await attempt()); } catch (error) { found[name] = `ERROR ${error.name}: ${error.message}`; }
   }
   console.log(`\n${JSON.stringify(found)}`);

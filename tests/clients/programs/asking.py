@@ -1,10 +1,15 @@
-"""What each program is tried with; it prints, as JSON, what came of each try: a text, or the error that it raised."""
+"""What each program is tried with; it prints, as JSON, what came of each try: a text, or the error that it raised.
+
+`ASKED` in the environment is asked instead of the known question, `ONLY` names the tries.
+"""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 
-KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
+KNOWN = os.environ.get("ASKED", "Combien de temps peut-on garder le CV d’un candidat non retenu ?")
+ONLY = os.environ.get("ONLY", "").split()
 OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?"
 TOOL = {
     "type": "function",
@@ -25,6 +30,8 @@ def site() -> tuple[str, str, str]:
 def run(**tries: Callable[[], object]) -> None:
     found = {}
     for name, attempt in tries.items():
+        if ONLY and name not in ONLY:
+            continue
         try:
             found[name] = str(attempt())
         except Exception as error:  # noqa: BLE001  # whatever a program raises is what it did
