@@ -16,6 +16,7 @@ _HEADING_LENGTH = 140
 #: Lines that one title may fill.
 _TITLE_LINES = 4
 _BULLET = re.compile(r"(?:[-*•‣▪◦●–—∗⋄\uf0b7]|\d{1,2}[.)])\s+(?=\S)")
+_NUMBERED = re.compile(r"(?:[IVX]+|[A-Z]|\d+(?:\.\d+)*)[.)]?\s+(?=\w)")
 _FINISHED = re.compile(r"[.?!:;…][»”’)\]]*$")
 
 
@@ -148,7 +149,8 @@ class Assembler:
             return self._level_by_size(line)
         is_short = len(line.text) <= 80 and not line.text.endswith((".", ",", ";", ":"))
         if line.bold and is_short and line.text[0].isupper() and not line.text.endswith("?"):
-            if not self._mostly_regular or line.size < self._body:
+            small = line.size < self._body and not _NUMBERED.match(line.text)
+            if small or not self._mostly_regular:
                 return 0
             return min(max([len(self._levels), *self._marked.values()]) + 2, 6)
         return 0

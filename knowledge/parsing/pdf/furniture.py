@@ -5,7 +5,7 @@ that recur, name a title of the document, or count its pages.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
@@ -28,6 +28,9 @@ _PAGE_NUMBER = re.compile(
 _COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
 #: Dots, at least four, that lead to a page number.
 _LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
+_DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
+#: Lines that lead to titles, from which a page is one of contents.
+_CONTENTS_LINES = 3
 _CONTENTS = re.compile(
     r"(?:table of |list of )?contents|table des mati[èe]res|sommaire|list of (?:tables|figures)|"
     r"liste des (?:tableaux|figures|illustrations)|inhaltsverzeichnis|[íi]ndice",
@@ -133,34 +136,39 @@ def _pattern(line: Line) -> str:
 
 
 def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
-    """Lines that lead to a page of a title which is in the document itself; other leaders lose their dots."""
-    named: dict[str, int] = defaultdict(int)
+    """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
+    known = set(titles)
     for page in pages:
         for line in page.lines:
-            if not _LEADER.search(line.text):
-                named[title_key(_CAPTION.sub("", line.text))] += 1
+            if not _leads(line):
+                known.add(title_key(_CAPTION.sub("", line.text)))
     for page in pages:
-        leads = [bool(_LEADER.search(line.text)) for line in page.lines]
-        is_contents = sum(leads) >= 3 or any(
+        leading = [line for line in page.lines if _leads(line)]
+        found = sum(title_key(_LEADER.sub("", line.text)) in known for line in leading)
+        is_contents = found >= max(_CONTENTS_LINES, 0.5 * len(leading)) or any(
             _CONTENTS.fullmatch(line.text) for line in page.lines[:6]
         )
-        page.items = list(_without_contents(page, titles, named, is_contents=is_contents))
+        page.items = list(_without_contents(page, known, is_contents=is_contents))
+
+
+def _leads(line: Line) -> bool:
+    return not line.mono and bool(_LEADER.search(line.text))
 
 
 def _without_contents(
-    page: Page, titles: Collection[str], named: dict[str, int], *, is_contents: bool
+    page: Page, known: Collection[str], *, is_contents: bool
 ) -> Iterator[Line | Table]:
     for item in page.items:
-        if isinstance(item, Table):
+        if isinstance(item, Table) or item.mono:
             yield item
             continue
         if is_contents and _CONTENTS.fullmatch(item.text):
             continue
-        bare = _LEADER.sub("", item.text)
+        bare = _LEADER.sub("", item.text) if _leads(item) else item.text
         if bare == item.text and is_contents:
             bare = _NUMBER_AT_END.sub("", item.text)
-        if bare == item.text:
-            yield item
-        elif bare and title_key(bare) not in titles and not named.get(title_key(bare)):
-            item.text = bare
-            yield item
+        if bare != item.text and (not bare or title_key(bare) in known):
+            continue
+        # What leads to no title may be a price: it keeps its number, unless the page is one of contents.
+        item.text = bare if is_contents and _leads(item) else _DOTS.sub(" … ", item.text).strip()
+        yield item

@@ -185,6 +185,14 @@ def test_contents_give_way_to_the_titles_they_lead_to() -> None:
     assert [block.headings for block in parsed.blocks] == [("Accueil",), ("Congés",), ("Paie",)]
 
 
+def test_prices_at_the_end_of_dots_are_kept() -> None:
+    pdf = page()
+    for row, (name, price) in enumerate([("Café", 2), ("Thé", 3), ("Chocolat", 4), ("Sirop", 5)]):
+        put(pdf, 60, 130 + 20 * row, f"{name} . . . . . . . . . . . . . . . . . . . . {price}")
+    written = " ".join(texts(read(pdf)))
+    assert written == "Café … 2 Thé … 3 Chocolat … 4 Sirop … 5"
+
+
 def test_lines_of_code_stay_lines_with_their_indent() -> None:
     pdf = page()
     put(pdf, 60, 100, "La commande est :")
