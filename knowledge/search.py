@@ -339,7 +339,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     return chunks.order_by().values_list(
-        "pk", "document_id", "index", "units_origin", "document__name"
+        "pk", "document_id", "index", "units_origin", "document__name", "anchor"
     )
 
 
@@ -369,9 +369,9 @@ def _existing_chunks(
             )
         )
     has_questions: dict[int | None, bool] = {
-        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, _ in rows
+        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, *_ in rows
     }
     by_rank: dict[tuple[int | None, int | None], int] = {
         (document, rank): pk for pk, document, rank, *_ in rows
     }
-    return has_questions, by_rank, {pk: page_address(name) for pk, *_, name in rows}
+    return has_questions, by_rank, {pk: page_address(*where) for pk, _, _, _, *where in rows}

@@ -79,9 +79,7 @@ def format_passage(passage: Passage, number: int) -> str:
     header = f"[Source {number}]"
     if passage.category:
         header += f" [{passage.category}]"
-    header += f" - {passage.title or 'Document'}"
-    if passage.parent_context:
-        header += f" > {passage.parent_context}"
+    header += f" - {passage.place(untitled='Document')}"
     content = passage.content[: settings.MAX_PASSAGE_CHARACTERS]
     if passage.question:
         return f"{header}\nQuestion: {passage.question}\nRéponse: {content}"
@@ -93,7 +91,7 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
     return [
         Source(
             n=number,
-            title=" > ".join(p for p in (passage.title, passage.parent_context) if p),
+            title=passage.place(),
             document_id=passage.document_id,
             chunk_id=passage.chunk_id,
             type=passage.type.value,
@@ -130,7 +128,7 @@ def _quote(passage: Passage, number: int, *, is_alone: bool) -> str:
     """A passage under its question; two under the same one are told apart by where they stand."""
     text = escape_citations(_shortened(passage.content, settings.MAX_QUOTE_CHARACTERS))
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-    place = " › ".join(part for part in (passage.title, passage.parent_context) if part)
+    place = passage.place(between=" › ")
     heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
     return f"**{heading}** [{number}]\n\n{quoted}"
 
