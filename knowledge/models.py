@@ -8,6 +8,7 @@ import uuid
 from datetime import timedelta
 from pathlib import PurePath
 from typing import ClassVar, Self
+from urllib.parse import quote
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator
@@ -198,9 +199,18 @@ class StorageMark(models.Model):
         return f"storage-{self.mark}"
 
 
-def page_address(name: str) -> str:
-    """A name or a path that is an address of the web, else an empty string: files are never named like that."""
-    return name if name.lower().startswith(("http://", "https://")) else ""
+#: What an identifier may hold that a fragment of an address holds as well (RFC 3986, section 3.5).
+_IN_FRAGMENTS = "!$&'()*+,;=:@/?"
+
+
+def page_address(name: str, anchor: str = "") -> str:
+    """A name or a path that is an address of the web, else an empty string: files are never named like that.
+
+    With the identifier of a place in the page, the address opens there.
+    """
+    if not name.lower().startswith(("http://", "https://")):
+        return ""
+    return f"{name}#{quote(anchor, safe=_IN_FRAGMENTS)}" if anchor and "#" not in name else name
 
 
 class PageState(models.TextChoices):
@@ -298,6 +308,8 @@ class Chunk(models.Model):
     page = models.PositiveIntegerField(_("page"), null=True, blank=True, editable=False)
     #: Where it stands on its pages: `[page, left, top, right, bottom]`, boxes as shares of the page.
     places = models.JSONField(null=True, blank=True, editable=False)
+    #: The identifier by which its page of the web opens at it; empty where the page has none there.
+    anchor = models.CharField(max_length=200, blank=True, default="", db_default="", editable=False)
     #: The model that was asked and the text it was given, so that the same question is not paid twice.
     asked_with = models.CharField(max_length=300, blank=True, default="", editable=False)
 

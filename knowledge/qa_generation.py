@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply
 from knowledge.language.folding import fold, words
 from knowledge.reading.chunking import KnowledgeUnit
+from knowledge.vectors.payloads import full_path
 
 #: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.
 PROMPT_VERSION = 1
@@ -133,7 +134,7 @@ class UnitsRequest:
 
 
 def _prompt(*, title: str, parent_context: str, content: str, language: str) -> list[PromptMessage]:
-    place = " > ".join(part for part in (title, parent_context) if part)
+    place = full_path(title, parent_context)
     if language not in ("", "fr"):
         place += f"\nLangue du document, dans laquelle écrire (code ISO 639) : {language}"
     return [

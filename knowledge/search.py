@@ -337,7 +337,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     return chunks.order_by().values_list(
-        "pk", "document_id", "index", "units_origin", "document__name", "page"
+        "pk", "document_id", "index", "units_origin", "document__name", "anchor", "page"
     )
 
 
@@ -377,6 +377,6 @@ def _existing_chunks(
         (document, rank): pk for pk, document, rank, *_ in rows
     }
     where: dict[int | None, dict[str, Any]] = {
-        pk: {"url": page_address(name), "page": page} for pk, *_, name, page in rows
+        pk: {"url": page_address(name, anchor), "page": page} for pk, *_, name, anchor, page in rows
     }
     return has_questions, by_rank, where

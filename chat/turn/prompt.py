@@ -78,9 +78,7 @@ def format_passage(passage: Passage, number: int) -> str:
     header = f"[Source {number}]"
     if passage.category:
         header += f" [{passage.category}]"
-    header += f" - {passage.title or 'Document'}"
-    if passage.parent_context:
-        header += f" > {passage.parent_context}"
+    header += f" - {passage.place(untitled='Document')}"
     content = passage.content[: settings.MAX_PASSAGE_CHARACTERS]
     if passage.question:
         return f"{header}\nQuestion: {passage.question}\nRéponse: {content}"
@@ -92,7 +90,7 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
     return [
         Source(
             n=number,
-            title=" > ".join(p for p in (passage.title, passage.parent_context) if p),
+            title=passage.place(),
             document_id=passage.document_id,
             chunk_id=passage.chunk_id,
             type=passage.type.value,

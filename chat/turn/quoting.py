@@ -86,7 +86,7 @@ def _are_twins(first: Passage, second: Passage) -> bool:
 
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:
     """A passage under its question; two under the same one are told apart by where they stand."""
-    place = " › ".join(part for part in (passage.title, passage.parent_context) if part)
+    place = passage.place(between=" › ")
     text = telling_part(passage.content, question, place)
     quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(text).splitlines())
     heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question

@@ -147,5 +147,5 @@ def _contradicts(other: Passage, chosen: Passage) -> bool:
 
 
 def _place(passage: Passage) -> str:
-    where = " › ".join(part for part in (passage.title, passage.parent_context) if part)
+    where = passage.place(between=" › ")
     return f"{passage.question} ({where})" if where else passage.question

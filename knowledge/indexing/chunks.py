@@ -34,7 +34,10 @@ _CARRIED_FIELDS = (
     "conflict",
     "page",
     "places",
+    "anchor",
 )
+_MOVED_FIELDS = ("index", "conflict", "enabled", "page", "places", "anchor")
+_NAMED_FIELDS = ("parent_context", "content_hash", "category")
 
 
 def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
@@ -53,23 +56,54 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     for index, draft in enumerate(drafts):
         if kept[draft.content_hash]:
             chunk = kept[draft.content_hash].pop()
-            places = _places(draft)
-            if chunk.index != index or chunk.conflict is not None or chunk.places != places:
-                chunk.index, chunk.page, chunk.places = index, _page(draft), places
+            if chunk.conflict is not None or _where(chunk) != (index, *_place_of(draft)):
+                chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(draft)
                 mark_found_again(chunk)
                 moved.append(chunk)
         else:
             unmatched[index] = draft
     left = [chunk for chunks in kept.values() for chunk in chunks]
     categories = _categories(drafts)
+    renamed = _renamed(left, unmatched, categories)
+    left = [chunk for chunk in left if chunk not in renamed]
     carried = _carried([c for c in left if c.is_edited or not c.enabled], unmatched, categories)
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
     fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
     Chunk.objects.filter(pk__in=gone).delete()
-    moved_fields = ["index", "conflict", "enabled", "page", "places"]
-    Chunk.objects.bulk_update(moved, moved_fields, batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_update(moved, _MOVED_FIELDS, batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_update(renamed, [*_MOVED_FIELDS, *_NAMED_FIELDS], batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
+
+
+def _renamed(
+    left: Sequence[Chunk], unmatched: dict[int, ChunkDraft], categories: dict[str, Category]
+) -> list[Chunk]:
+    """The chunks whose text stands under other headings now: they keep their rows with the questions written for them."""
+    by_text: defaultdict[str, list[Chunk]] = defaultdict(list)
+    for chunk in sorted(left, key=lambda chunk: -chunk.index):
+        if not chunk.is_edited and chunk.enabled:
+            by_text[chunk.content].append(chunk)
+    renamed = []
+    for index, draft in list(unmatched.items()):
+        alike = by_text[draft.content]
+        if not alike or not _has_the_units(alike[-1], draft):
+            continue
+        chunk = alike.pop()
+        del unmatched[index]
+        chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(draft)
+        chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
+        chunk.category = categories.get(draft.category)
+        mark_found_again(chunk)
+        renamed.append(chunk)
+    return renamed
+
+
+def _has_the_units(chunk: Chunk, draft: ChunkDraft) -> bool:
+    """Whether what the document declares is what the chunk holds; what a model or staff wrote for it is kept."""
+    if draft.units:
+        return bool(chunk.knowledge_units == units_as_json(draft.units))
+    return chunk.units_origin != UnitsOrigin.FOUND
 
 
 def _carried(
@@ -96,7 +130,7 @@ def _carried(
             mark_found_again(chunk)
             carry_over(chunk, draft)
             chunk.index, chunk.category = place, categories.get(draft.category)
-            chunk.page, chunk.places = _page(draft), _places(draft)
+            chunk.page, chunk.places, chunk.anchor = _place_of(draft)
         elif chunk.is_edited:
             mark_removed(chunk)
         else:
@@ -123,17 +157,23 @@ def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category
         knowledge_units=units,
         units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
         content_hash=draft.content_hash,
-        page=_page(draft),
-        places=_places(draft),
+        places=places_as_json(draft.places) or None,
+        page=_page_of(draft),
+        anchor=draft.anchor,
     )
 
 
-def _page(draft: ChunkDraft) -> int | None:
+def _page_of(draft: ChunkDraft) -> int | None:
     return draft.places[0].page if draft.places else None
 
 
-def _places(draft: ChunkDraft) -> list[list[float]] | None:
-    return places_as_json(draft.places) or None
+def _place_of(draft: ChunkDraft) -> tuple[int | None, list[list[float]] | None, str]:
+    """Its page, boxes and anchor."""
+    return _page_of(draft), places_as_json(draft.places) or None, draft.anchor
+
+
+def _where(chunk: Chunk) -> tuple[int, int | None, list[list[float]] | None, str]:
+    return chunk.index, chunk.page, chunk.places, chunk.anchor
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

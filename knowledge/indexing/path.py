@@ -30,6 +30,7 @@ from knowledge.acronyms.stored import learn_from
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sites import SiteLayouts
 from knowledge.indexing.sync import refuse, write_documents
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
@@ -103,16 +104,17 @@ def _read_and_cut(
 ) -> list[Document]:
     readable = []
     with isolated_reader() as reader:
+        layouts = SiteLayouts(reader)
         for done, document in enumerate(documents, start=1):
-            if _cut(reader, document, report):
+            if _cut(reader, layouts, document, report):
                 readable.append(document)
             on_progress(done, len(documents), BuildPhase.READING)
     return readable
 
 
-def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
+def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: IndexReport) -> bool:
     """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
-    found = read_stored(reader, document)
+    found = read_stored(reader, layouts, document)
     with transaction.atomic():
         rows = Document.objects.select_for_update().filter(pk=document.pk)
         digest = rows.values_list("file_hash", flat=True).first()
@@ -133,11 +135,12 @@ def _cut(reader: Reader, document: Document, report: IndexReport) -> bool:
     return True
 
 
-def read_stored(reader: Reader, document: Document) -> ReadDocument | str:
+def read_stored(reader: Reader, layouts: SiteLayouts, document: Document) -> ReadDocument | str:
     """What a document's stored file says, or why it could not be read."""
     try:
         with document.file.open("rb") as file:
-            return reader.read(file.read(), filename=document.file_name)
+            data = file.read()
+        return reader.read(data, filename=document.file_name, layout=layouts.of(document))
     except UnreadableDocumentError as error:
         return str(error.public_message)
     except FileNotFoundError:

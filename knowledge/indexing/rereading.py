@@ -13,8 +13,9 @@ from agents.llm.base import language_model
 from agents.models import Agent
 from knowledge.indexing.path import index_documents, read_stored
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sites import SiteLayouts
 from knowledge.models import BuildPhase, Document, DocumentStatus
-from knowledge.reading.isolation import Reader, isolated_reader
+from knowledge.reading.isolation import ReadDocument, isolated_reader
 from knowledge.reading.versions import read_by_older
 
 #: Documents that are read, then written, together: a run that is cut goes on after the last such batch.
@@ -51,16 +52,16 @@ def cost_of_rereading(
     """Read the files and compare; nothing is written and no model is asked."""
     cost, started = RereadingCost(), time.monotonic()
     with isolated_reader() as reader:
+        layouts = SiteLayouts(reader)
         for done, document in enumerate(documents, start=1):
-            _add_cost(cost, reader, document)
+            _add_cost(cost, read_stored(reader, layouts, document), document)
             on_progress(done, len(documents), BuildPhase.READING)
     cost.seconds = time.monotonic() - started
     return cost
 
 
-def _add_cost(cost: RereadingCost, reader: Reader, document: Document) -> None:
+def _add_cost(cost: RereadingCost, found: ReadDocument | str, document: Document) -> None:
     cost.documents += 1
-    found = read_stored(reader, document)
     if isinstance(found, str):
         cost.unreadable += 1
         return

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from knowledge.models import SourceType
 from knowledge.parsing.archive import office_type
 from knowledge.parsing.base import ParsedDocument, unreadable
+from knowledge.parsing.html.site import SiteLayout
 
 _SUFFIXES = {
     ".md": SourceType.MARKDOWN,
@@ -69,15 +70,20 @@ _SPACE = re.compile(rb"\s*")
 _HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
 
 
-def parse_document(data: bytes, *, filename: str) -> ParsedDocument:
-    """Read a file of any supported format; raise `UnreadableDocumentError` for anything else."""
+def parse_document(
+    data: bytes, *, filename: str, layout: SiteLayout | None = None
+) -> ParsedDocument:
+    """Read a file of any supported format; raise `UnreadableDocumentError` for anything else.
+
+    `layout` is what the pages of an HTML page's site have in common.
+    """
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
     check_size(len(data), filename=filename)
-    parse: Callable[..., ParsedDocument] = import_string(
-        _PARSERS[_source_type(data, filename=filename)]
-    )
-    parsed = parse(data, filename=filename)
+    source_type = _source_type(data, filename=filename)
+    parse: Callable[..., ParsedDocument] = import_string(_PARSERS[source_type])
+    of_site = {"layout": layout} if layout and source_type is SourceType.HTML else {}
+    parsed = parse(data, filename=filename, **of_site)
     characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
     if characters > settings.MAX_DOCUMENT_CHARACTERS:
         raise unreadable(

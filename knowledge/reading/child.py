@@ -21,9 +21,11 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     _reply(replies, frame({"ready": True}))
+    layout: dict[str, Any] | None = None
     while (question := _question(sys.stdin.buffer)) is not None:
         data = sys.stdin.buffer.read(question["size"])
-        _reply(replies, frame(_answer(question, data)))
+        layout = question.get("layout", layout)
+        _reply(replies, frame(_answer(question, data, layout)))
 
 
 def _load_models() -> None:
@@ -51,17 +53,27 @@ def _question(questions: BinaryIO) -> dict[str, Any] | None:
     return question
 
 
-def _answer(question: dict[str, Any], data: bytes) -> dict[str, Any]:
+def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None) -> dict[str, Any]:
     import logging
+    from dataclasses import asdict
 
     from django.utils import translation
 
     from knowledge.exceptions import UnreadableDocumentError
-    from knowledge.reading.isolation import failed_parser_message, read_as_json, read_here
+    from knowledge.parsing.html.site import SiteLayout
+    from knowledge.reading.isolation import (
+        failed_parser_message,
+        read_as_json,
+        read_here,
+        shape_here,
+    )
 
     with translation.override(question["language"]):
         try:
-            return read_as_json(read_here(data, filename=question["filename"]))
+            if "shape" in question:
+                return asdict(shape_here(data, filename=question["filename"]))
+            known = SiteLayout.from_json(layout) if layout else None
+            return read_as_json(read_here(data, filename=question["filename"], layout=known))
         except UnreadableDocumentError as error:
             return {"refused": str(error.public_message), "detail": str(error)}
         except MemoryError:

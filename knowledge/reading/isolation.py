@@ -25,6 +25,7 @@ from knowledge.exceptions import UnreadableDocumentError
 from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
+from knowledge.parsing.html.site import PageShape, SiteLayout
 from knowledge.parsing.registry import parse_document
 from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
 from knowledge.reading.places import placed_chunks
@@ -52,13 +53,28 @@ class Reader:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        #: The layout that the child was told last.
+        self._told: SiteLayout | None = None
 
-    def read(self, data: bytes, *, filename: str) -> ReadDocument:
+    def read(self, data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
         """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory."""
         if not settings.PARSE_ISOLATED:
-            return _guarded(data, filename=filename)
+            return _guarded(data, filename=filename, layout=layout)
+        self._started()
+        question: dict[str, Any] = {}
+        if layout is not self._told:
+            question["layout"], self._told = layout.as_json() if layout else None, layout
+        return read_from_json(self._answer(data, filename, question))
+
+    def shape(self, data: bytes, *, filename: str) -> PageShape:
+        """The shape of a page, from which the layout of its site is learned; raises as `read` does."""
+        if not settings.PARSE_ISOLATED:
+            return shape_here(data, filename=filename)
+        return PageShape(**self._answer(data, filename, {"shape": True}))
+
+    def _answer(self, data: bytes, filename: str, question: dict[str, Any]) -> dict[str, Any]:
         try:
-            reply = self._ask(data, filename)
+            reply = self._ask(data, filename, question)
         except TimeoutError as error:
             self.close()
             raise unreadable(
@@ -76,11 +92,11 @@ class Reader:
             raise UnreadableDocumentError(
                 f"{filename}: {reply['detail']}", public_message=reply["refused"]
             )
-        return read_from_json(reply)
+        return reply
 
     def close(self) -> int | None:
         """End the child; returns its status, or `None` when there was none."""
-        process, self._process = self._process, None
+        process, self._process, self._told = self._process, None, None
         if process is None:
             return None
         process.kill()
@@ -89,11 +105,11 @@ class Reader:
                 pipe.close()
         return process.wait()
 
-    def _ask(self, data: bytes, filename: str) -> dict[str, Any]:
+    def _ask(self, data: bytes, filename: str, more: dict[str, Any]) -> dict[str, Any]:
         process = self._started()
         deadline = time.monotonic() + settings.PARSE_TIMEOUT_SECONDS
         question = {"filename": filename, "language": translation.get_language(), "size": len(data)}
-        _send(process, frame(question) + data, deadline)
+        _send(process, frame(question | more) + data, deadline)
         return _receive(process, deadline)
 
     def _started(self) -> "subprocess.Popen[bytes]":
@@ -118,8 +134,15 @@ def isolated_reader() -> Iterator[Reader]:
         reader.close()
 
 
-def read_here(data: bytes, *, filename: str) -> ReadDocument:
-    parsed = parse_document(data, filename=filename)
+def shape_here(data: bytes, *, filename: str) -> PageShape:
+    # The libraries that read pages are loaded where pages are read.
+    from knowledge.parsing.html.shapes import page_shape
+
+    return page_shape(data, filename=filename)
+
+
+def read_here(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
+    parsed = parse_document(data, filename=filename, layout=layout)
     drafts, is_whole = affordable_chunks(parsed)
     notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
     return ReadDocument(
@@ -143,9 +166,9 @@ def _language_of(parsed: ParsedDocument) -> str:
     return document_language([f"{block.question} {block.text}" for block in blocks])
 
 
-def _guarded(data: bytes, *, filename: str) -> ReadDocument:
+def _guarded(data: bytes, *, filename: str, layout: SiteLayout | None) -> ReadDocument:
     try:
-        return read_here(data, filename=filename)
+        return read_here(data, filename=filename, layout=layout)
     except UnreadableDocumentError:
         raise
     except Exception as error:

@@ -7,8 +7,16 @@ from django.db.models import Q
 
 from knowledge.models import Document, SourceType
 
-#: 1 for PDF: read by PDFium, with tables, pages and boxes. A format that is not named has 0.
-READER_VERSIONS = {SourceType.PDF: 1}
+#: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles kept, and for HTML
+#: what stands around the content left out. A format that is not named has 0.
+READER_VERSIONS = {
+    SourceType.PDF: 1,
+    SourceType.HTML: 1,
+    SourceType.MARKDOWN: 1,
+    SourceType.DOCX: 1,
+    SourceType.PPTX: 1,
+    SourceType.XLSX: 1,
+}
 
 
 def reader_version(source_type: str) -> int:

@@ -81,6 +81,10 @@ class Passage:
         """What ranks its chunk; the cosine where words were not looked at."""
         return self.score + self.lift
 
+    def place(self, *, between: str = " > ", untitled: str = "") -> str:
+        """Its document's title and the headings it stands under."""
+        return full_path(self.title or untitled, self.parent_context, between=between)
+
     @property
     def chunk_key(self) -> tuple[object, ...]:
         """What two points of one chunk, or of one validated answer, have in common, in either format."""
@@ -214,11 +218,19 @@ def embedded_text(payload: Payload) -> tuple[str, Purpose]:
         case PointType.QA_PAIR:
             return _text(payload, "question"), Purpose.QUERY
         case PointType.SOURCE_MATERIAL:
-            path = (_text(payload, "source_doc"), _text(payload, "parent_context"))
-            heading = _text(payload, "summary") or " > ".join(part for part in path if part)
+            path = full_path(_text(payload, "source_doc"), _text(payload, "parent_context"))
+            heading = _text(payload, "summary") or path
         case _:
             heading = _text(payload, "chunk_category") or _text(payload, "category")
     return (f"{heading}\n{content}" if heading else content), Purpose.PASSAGE
+
+
+def full_path(title: str, path: str, *, between: str = " > ") -> str:
+    """The title of a document and the headings of a passage below it; a path that names the title is whole."""
+    steps = path.split(" > ") if path else []
+    if title and title not in steps:
+        steps.insert(0, title)
+    return between.join(steps)
 
 
 def same_payload(stored: Payload, planned: Payload) -> bool:

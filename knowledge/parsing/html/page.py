@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 from knowledge.models import SourceType
 from knowledge.parsing.base import Outline, ParsedDocument, bare_text, one_line, outline_text
 from knowledge.parsing.html.furniture import drop_furniture, drop_permalinks, drop_unread
-from knowledge.parsing.html.layout import SiteLayout
 from knowledge.parsing.html.profiles import PageLinks
 from knowledge.parsing.html.reader import HtmlReader
+from knowledge.parsing.html.site import SiteLayout
 from knowledge.parsing.html.surroundings import drop_surroundings
 from knowledge.parsing.html.trail import trail_of
 from knowledge.parsing.html.tree import decode_page, tree_of

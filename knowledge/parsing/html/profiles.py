@@ -11,6 +11,7 @@ from bs4 import BeautifulSoup, Tag
 from bs4.element import Comment, NavigableString
 
 from knowledge.parsing.base import one_line
+from knowledge.parsing.html.site import page_name
 from knowledge.parsing.html.tree import HEADINGS, attribute, tags_named
 
 #: Access keys of DocBook's and Sphinx's links to neighbours: previous, up, next, home, index.
@@ -104,11 +105,6 @@ def _joined(name: str, address: str) -> str:
     return posixpath.normpath(posixpath.join("/", posixpath.dirname(name), unquote(address))).lstrip("/") + (
         "/" if address.endswith("/") else ""
     )  # fmt: skip
-
-
-def page_name(name: str) -> str:
-    """A name of a page without what servers add and leave out: `guide/index.html` and `guide/` are `guide`."""
-    return re.sub(r"(?:^|/)index\.x?html?$", "", name.split("?")[0]).rstrip("/")
 
 
 def profiles_of(soup: BeautifulSoup, links: PageLinks) -> dict[int, Profile]:

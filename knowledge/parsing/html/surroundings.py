@@ -8,8 +8,9 @@ does not look empty.
 from bs4 import BeautifulSoup, Tag
 
 from knowledge.parsing.base import one_line
-from knowledge.parsing.html.layout import SiteLayout, holds_only_links, is_part, repeated_key
 from knowledge.parsing.html.profiles import PageLinks, Profile, place_of, profiles_of
+from knowledge.parsing.html.shapes import holds_only_links, is_part, repeated_key
+from knowledge.parsing.html.site import SiteLayout
 from knowledge.parsing.html.tree import BLOCKS, HEADINGS, tags_named
 
 #: The name of the tag that stands where something was taken out.
@@ -45,7 +46,7 @@ class _Surroundings:
         self._soup = soup
         self._profiles = profiles
         self._layout = layout
-        self._is_keeper = layout is not None and layout.keeper == links.name
+        self._is_keeper = layout is not None and layout.keeps(links.name)
         self._headings = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
         whole = self._profiles[id(soup)]
         self._is_index = (

@@ -20,7 +20,7 @@ FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte
 CHILD = """
 import os, sys, time
 from knowledge.reading import child
-def obedient(data, *, filename):
+def obedient(data, *, filename, layout=None):
     if filename.startswith("hang"):
         time.sleep(3600)
     if filename.startswith("die"):
@@ -31,7 +31,7 @@ def obedient(data, *, filename):
         raise KeyError("unexpected")
     if filename.startswith("print"):
         print("a library speaks", flush=True)
-    return real(data, filename=filename)
+    return real(data, filename=filename, layout=layout)
 load_models = child._load_models
 def patched_load():
     global real

@@ -1,8 +1,9 @@
 """What stands around the content of pages: neighbours, contents, the frame that a site's pages share, and where each page is."""
 
 from knowledge.parsing.base import ParsedDocument
-from knowledge.parsing.html.layout import SiteLayout, learn_layout, page_shape
 from knowledge.parsing.html.page import parse_html
+from knowledge.parsing.html.shapes import page_shape
+from knowledge.parsing.html.site import SiteLayout, learn_layout
 
 
 def read(
@@ -114,7 +115,7 @@ def test_sentence_that_all_pages_say_is_kept_on_one_of_them() -> None:
         for name in layout.pages
         if "appelez le 15" in said(read(FRAME.format(body.format(name)), name=name, layout=layout))
     ]
-    assert kept == ["p0.html"]
+    assert kept == ["p0"]
 
 
 def test_few_pages_are_no_site_to_learn_from() -> None:

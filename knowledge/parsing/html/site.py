@@ -4,16 +4,11 @@ Two things are learned, neither from a list of names. *Repeated*: a text that a 
 *Link places*: places that hold nothing but links on nearly every page that has them. The pages' own titles are never learned.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from bs4 import Tag
-
-from knowledge.parsing.html.furniture import drop_furniture, drop_unread
-from knowledge.parsing.html.profiles import PageLinks, Profile, page_name, place_of, profiles_of
-from knowledge.parsing.html.tree import BLOCKS, HEADINGS, decode_page, tags_named, tree_of
 
 #: Fewer pages than this are no site to learn from.
 LEAST_PAGES = 5
@@ -22,11 +17,6 @@ _REPEATED_SHARE = 0.3
 _REPEATED_PAGES = 4
 #: How many of the pages that have a place hold only links there.
 _LINKS_SHARE = 0.9
-_LONGEST_REPEATED = 4_000
-#: Of what stands beside links, such as "Table of contents".
-_LONGEST_LABEL = 40
-#: Of one page; what a page of a million tags has more is not looked at.
-_MOST_PLACES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +36,9 @@ class SiteLayout:
     pages: frozenset[str] = frozenset()
     keeper: str = ""
 
+    def keeps(self, name: str) -> bool:
+        return page_name(name) == page_name(self.keeper)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "repeated": sorted(self.repeated),
@@ -62,45 +55,6 @@ class SiteLayout:
             frozenset(value["pages"]),
             value["keeper"],
         )
-
-
-def page_shape(data: bytes, *, filename: str) -> PageShape:
-    """What one page has in which place; raises `UnreadableDocumentError` for what is no text."""
-    soup = tree_of(decode_page(data, filename=filename))
-    links_of_page = PageLinks.of(soup, filename)
-    drop_unread(soup)
-    drop_furniture(soup)
-    profiles = profiles_of(soup, links_of_page)
-    texts: dict[str, str] = {}
-    links: set[str] = set()
-    doubled: set[str] = set()
-    for tag in tags_named(soup, BLOCKS):
-        profile = profiles[id(tag)]
-        if not is_part(tag, profile):
-            continue
-        place = place_of(tag)
-        if place in texts:
-            doubled.add(place)
-        texts[place] = repeated_key(place, profile)
-        if holds_only_links(profile):
-            links.add(place)
-        if len(texts) >= _MOST_PLACES:
-            break
-    single = {place: key for place, key in texts.items() if place not in doubled}
-    return PageShape(single, tuple(sorted(links - doubled)))
-
-
-def is_part(tag: Tag, profile: Profile) -> bool:
-    return tag.name not in HEADINGS and 0 < profile.characters <= _LONGEST_REPEATED
-
-
-def repeated_key(place: str, profile: Profile) -> str:
-    return f"{place}:{profile.digest:x}"
-
-
-def holds_only_links(profile: Profile) -> bool:
-    """Nothing but links, but for a label of a few words and what the links' titles say."""
-    return profile.links > 0 and profile.apart <= min(_LONGEST_LABEL, profile.characters // 2)
 
 
 def learn_layout(shapes: Sequence[PageShape], names: Collection[str]) -> SiteLayout | None:
@@ -123,3 +77,8 @@ def learn_layout(shapes: Sequence[PageShape], names: Collection[str]) -> SiteLay
 
 def _most(counts: Counter[str], least: float) -> Iterable[str]:
     return (key for key, count in counts.items() if count >= least)
+
+
+def page_name(name: str) -> str:
+    """A name of a page without what servers add and leave out: `guide/index.html`, `guide.html` and `guide/` are `guide`."""
+    return re.sub(r"(?:(?:^|/)index)?\.x?html?$", "", name.split("?")[0]).rstrip("/")

@@ -1,0 +1,85 @@
+"""Pages that come together: what they share is learned from them, and a citation opens its page at the heading."""
+
+from django.test import TestCase, override_settings
+
+from agents.models import Agent
+from knowledge.indexing.path import index_documents, store_document
+from knowledge.models import Chunk, Document, UnitsOrigin
+from knowledge.search import confirm_passages
+from tests.factories import make_agent, search_index
+
+PAGE = (
+    "<html><head><title>Titre {n}</title></head><body><div class='haut'>{menu}</div><h1>Titre {n}</h1>"
+    "<p>La page {n} parle de la piscine numéro {n}.</p><h2 id='prix'>Prix</h2><p>L’entrée coûte {n} euros.</p>"
+    "<div class='bas'>Ville de Brume</div></body></html>"
+)
+MENU = "<a href='/agenda'>Agenda</a> <a href='/annuaire'>Annuaire</a>"
+ADDRESS = "https://ville.exemple/p{n}.html"
+
+
+def add_site(agent: Agent, *, menu: str = MENU, name: str = ADDRESS) -> list[Document]:
+    documents = [
+        store_document(
+            agent=agent, name=name.format(n=n), data=PAGE.format(n=n, menu=menu).encode()
+        ).document
+        for n in range(2, 9)
+    ]
+    index_documents(agent=agent, documents=documents)
+    return documents
+
+
+def opened(agent: Agent) -> str:
+    found = search_index(agent, "Il faut compter trois semaines")
+    return confirm_passages(found, agent_id=agent.pk).hits[0].url
+
+
+class SiteTests(TestCase):
+    def test_frame_of_a_site_is_in_no_passage(self) -> None:
+        agent = make_agent()
+        add_site(agent)
+        said = " ".join(Chunk.objects.values_list("content", flat=True))
+        assert "piscine numéro 5" in said
+        assert "Annuaire" not in said
+        assert "Brume" not in said
+
+    @override_settings(PARSE_ISOLATED=True)
+    def test_child_that_reads_is_told_the_layout(self) -> None:
+        agent = make_agent()
+        add_site(agent, name="site/p{n}.html")
+        said = " ".join(Chunk.objects.values_list("content", flat=True))
+        assert "piscine numéro 5" in said
+        assert "Annuaire" not in said
+
+    def test_citation_opens_its_page_at_the_heading(self) -> None:
+        agent = make_agent()
+        body = "<h2 id='délais & suite'>Délais</h2><p>" + "Il faut compter trois semaines. " * 12
+        page = f"<html><body><h1>Carte</h1><p>{'La carte est gratuite. ' * 12}</p>{body}</p></body></html>"
+        address = "https://ville.exemple/carte"
+        stored = store_document(agent=agent, name=address, data=page.encode(), suffix=".html")
+        index_documents(agent=agent, documents=[stored.document])
+        assert opened(agent) == address  # an identifier with a space is none
+
+        page = page.replace("délais & suite", "délais")
+        stored = store_document(agent=agent, name=address, data=page.encode(), suffix=".html")
+        before = set(Chunk.objects.values_list("pk", flat=True))
+        report = index_documents(agent=agent, documents=[stored.document])
+        assert opened(agent) == f"{address}#d%C3%A9lais"
+        assert (set(Chunk.objects.values_list("pk", flat=True)), report.embedded) == (before, 0)
+
+    def test_passage_whose_headings_change_keeps_its_row_and_its_written_questions(self) -> None:
+        agent = make_agent()
+        text = "Les livres empruntés sont rendus sous trois semaines. " * 8
+        data = f"# Guide\n\n## Prêt\n\n{text}".encode()
+        stored = store_document(agent=agent, name="guide.md", data=data)
+        index_documents(agent=agent, documents=[stored.document])
+        units = [{"question": "Quand rendre un livre ?", "answer": "Sous trois semaines."}]
+        Chunk.objects.update(knowledge_units=units, units_origin=UnitsOrigin.GENERATED)
+        before = Chunk.objects.get()
+
+        data = data.replace(b"## Pr\xc3\xaat", b"## Le pr\xc3\xaat")
+        stored = store_document(agent=agent, name="guide.md", data=data)
+        index_documents(agent=agent, documents=[stored.document])
+        after = Chunk.objects.get()
+        assert (after.pk, after.knowledge_units) == (before.pk, units)
+        assert after.parent_context == "Le prêt"
+        assert after.content_hash != before.content_hash
