@@ -12,6 +12,7 @@ import random
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 WORDS = (
     "carte lecteur bibliothèque mairie dossier demande pièce délai recours contrat durée salarié congé employeur "
@@ -27,10 +28,12 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=60, help="of each chunk")
     parser.add_argument("--parts", type=int, default=1, help="runs, timed in turns")
     parser.add_argument("--model", default="", help="EMBEDDING_MODEL; the default one if empty")
+    parser.add_argument("--folder", type=Path, help="its files instead of made-up ones")
     options = parser.parse_args()
+    files = files_of(options.folder) or make_files(options.chunks, options.words)
     with tempfile.TemporaryDirectory() as folder:
         prepare(folder, options.model)
-        measure(options.chunks, options.words, options.parts)
+        measure(files, options.parts)
 
 
 def prepare(folder: str, model: str) -> None:
@@ -50,7 +53,7 @@ def prepare(folder: str, model: str) -> None:
     call_command("migrate", verbosity=0)
 
 
-def measure(chunks: int, words: int, parts: int) -> None:
+def measure(files: list[tuple[str, bytes]], parts: int) -> None:
     from agents.models import Agent, IndexingMethod
     from knowledge.embeddings.base import Purpose, embedder
     from knowledge.indexing.path import index_documents, store_document
@@ -58,7 +61,6 @@ def measure(chunks: int, words: int, parts: int) -> None:
     from knowledge.vectors.payloads import embedded_text
 
     agent = Agent.objects.create(slug="bench", name="bench")
-    files = make_files(chunks, words)
     embedder().warm_up()
     bare = whole = bare_cpu = whole_cpu = 0.0
     texts = 0
@@ -106,6 +108,11 @@ def cpu_seconds() -> float:
     """Of this process and of the children that have ended: what other programs do does not count."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def files_of(folder: Path | None) -> list[tuple[str, bytes]]:
+    paths = sorted(folder.iterdir()) if folder else []
+    return [(path.name, path.read_bytes()) for path in paths if path.is_file()]
 
 
 def make_files(chunks: int, words: int) -> list[tuple[str, bytes]]:

@@ -32,10 +32,13 @@ _LEANING = re.compile(
     r"it|its|this|that|these|those|they|he|she|such|however|otherwise|thus|therefore|instead|in this case|also|then)\b",
     re.IGNORECASE,
 )
+#: A line in bold is the title, or the term, of what follows.
+_TERM = re.compile(r"\*\*[^*]+\*\*")
 #: What a word counts that the passage's own headings say: every piece is about it.
 _IN_HEADING = 0.3
-#: A further piece is taken that shares so much of what the best one shares.
-_WORTH_IT = 0.6
+#: What a word counts that a chosen piece has; a further piece is taken that adds so much of what the best one has.
+_SAID_ALREADY = 0.4
+_WORTH_IT = 0.3
 #: Passages of one document of which one has so much of the other's words, and its figures, say the same.
 _TWINS = 0.85
 
@@ -96,8 +99,8 @@ def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> s
 
 def _rest(passage: Passage, number: int) -> str:
     if passage.url:
-        return f"[{_('Lire la suite sur la page')}]({passage.url})"
-    return f"*{_('La suite est dans la source')}* [{number}]"
+        return f"[{_('Lire la page entière')}]({passage.url})"
+    return f"*{_('Le passage entier est dans la source')}* [{number}]"
 
 
 def telling_part(content: str, question: str, place: str = "") -> str:
@@ -107,7 +110,7 @@ def telling_part(content: str, question: str, place: str = "") -> str:
     if len(content) <= limit:
         return content
     pieces = list(_pieces(content))
-    chosen = _choose(pieces, _scores(pieces, question, place), limit)
+    chosen = _choose(pieces, _ranked(_weighted(pieces, question, place)), limit)
     return _joined(pieces, chosen)
 
 
@@ -126,7 +129,8 @@ def _pieces(content: str) -> Iterator[_Piece]:
             is_announced = not position and previous is not None and previous.announces
             piece = _Piece(each, block, is_prose)
             piece.leans = is_announced or (is_prose and position > 0 and bool(_LEANING.match(each)))
-            piece.announces = token.type == "heading_open" or each.rstrip("* ").endswith(":")
+            is_title = token.type == "heading_open" or bool(_TERM.fullmatch(each))
+            piece.announces = is_title or each.rstrip("* ").endswith(":")
             yield piece
             previous = piece
 
@@ -148,38 +152,60 @@ def _stems(text: str) -> list[str]:
     return [common_stem(word) for word in words(fold(text)) if word not in stops]
 
 
-def _scores(pieces: Sequence[_Piece], question: str, place: str) -> list[float]:
+def _weighted(pieces: Sequence[_Piece], question: str, place: str) -> list[dict[str, float]]:
     """What each piece shares with the question: rare words of the passage count most, those of its headings little."""
     asked, above = set(_stems(question)), set(_stems(place))
     found = [asked & set(_stems(piece.text)) for piece in pieces]
     having = Counter(stem for each in found for stem in each)
-    return [
-        sum(
-            log(1 + len(pieces) / having[stem]) * (_IN_HEADING if stem in above else 1.0)
-            for stem in each
-        )
-        for each in found
-    ]
+    weights = {
+        stem: log(1 + len(pieces) / count) * (_IN_HEADING if stem in above else 1.0)
+        for stem, count in having.items()
+    }
+    return [{stem: weights[stem] for stem in each} for each in found]
 
 
-def _choose(pieces: Sequence[_Piece], scores: Sequence[float], limit: int) -> set[int]:
+def _ranked(shared: Sequence[dict[str, float]]) -> list[int]:
+    """The best piece, then whichever adds most: words that no chosen piece has count whole, the others little."""
+    covered: set[str] = set()
+    ranked: list[int] = []
+    most = 0.0
+    while len(ranked) < len(shared):
+        gains = {
+            at: sum(w * (_SAID_ALREADY if stem in covered else 1.0) for stem, w in each.items())
+            for at, each in enumerate(shared)
+            if at not in ranked
+        }
+        best = max(gains, key=lambda at: (gains[at], -at))
+        most = most or gains[best]
+        if not gains[best] or gains[best] < _WORTH_IT * most:
+            break
+        ranked.append(best)
+        covered |= shared[best].keys()
+    return ranked
+
+
+def _choose(pieces: Sequence[_Piece], ranked: Sequence[int], limit: int) -> set[int]:
     """The best pieces with what they lean on; then what follows the best one, while there is room."""
-    best = max(range(len(pieces)), key=lambda at: (scores[at], -at))
-    ranked = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))
-    wanted = [at for at in ranked if scores[at] >= max(_WORTH_IT * scores[best], 0.01)]
-    if not wanted:
-        wanted, best = [0], 0
-    beside = [*range(best + 1, len(pieces)), *range(best - 1, -1, -1)]
+    wanted = ranked or [0]
+    beside = [*range(wanted[0] + 1, len(pieces)), *range(wanted[0] - 1, -1, -1)]
     chosen: set[int] = set()
-    for at in [*wanted, *beside]:
-        together = _with_context(pieces, at) - chosen
-        size = sum(len(pieces[each].text) for each in chosen | together)
-        if chosen and size > limit:
-            if at in beside:
-                break
-            continue
-        chosen |= together
-    return chosen
+    for at in wanted:
+        chosen = _with(pieces, chosen, at, limit) or chosen
+    for at in beside:
+        more = _with(pieces, chosen, at, limit)
+        if more is None:
+            break
+        chosen = more
+    last = max(chosen)
+    # What it announces is in another passage.
+    return chosen - {last} if pieces[last].announces and len(chosen) > 1 else chosen
+
+
+def _with(pieces: Sequence[_Piece], chosen: set[int], at: int, limit: int) -> set[int] | None:
+    """The chosen pieces and one more, `None` where there is no room; the first is taken whatever its size."""
+    more = chosen | _with_context(pieces, at)
+    size = sum(len(pieces[each].text) for each in more)
+    return more if not chosen or size <= limit else None
 
 
 def _with_context(pieces: Sequence[_Piece], at: int) -> set[int]:

@@ -39,6 +39,9 @@ from knowledge.reading.versions import is_read_by_newest, reader_version
 
 logger = logging.getLogger(__name__)
 
+#: Of many documents so many are read and written before the others are read: somebody waits for a first answer.
+FIRST_DOCUMENTS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
@@ -95,21 +98,20 @@ def index_documents(
 ) -> IndexReport:
     """Read, cut and index `documents` in every method in use; a document that fails stops no other."""
     report = report or IndexReport()
-    readable = _read_and_cut(documents, report, on_progress)
-    return update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
-
-
-def _read_and_cut(
-    documents: Sequence[Document], report: IndexReport, on_progress: OnProgress
-) -> list[Document]:
-    readable = []
     with isolated_reader() as reader:
-        layouts = SiteLayouts(reader)
-        for done, document in enumerate(documents, start=1):
-            if _cut(reader, layouts, document, report):
-                readable.append(document)
-            on_progress(done, len(documents), BuildPhase.READING)
-    return readable
+        layouts, done = SiteLayouts(reader), 0
+        for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
+            readable = []
+            for document in part:
+                if _cut(reader, layouts, document, report):
+                    readable.append(document)
+                done += 1
+                on_progress(done, len(documents), BuildPhase.READING)
+            if readable:
+                update_documents(
+                    agent=agent, documents=readable, report=report, on_progress=on_progress
+                )
+    return report
 
 
 def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: IndexReport) -> bool:

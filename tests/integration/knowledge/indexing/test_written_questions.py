@@ -131,7 +131,7 @@ class WrittenQuestionsTests(TestCase):
             ),
         )
         seen = sorted(set(sizes))
-        assert seen[:4] == [1, 9, 25, 31]
+        assert seen[:4] == [1, 9, 17, 31]
 
     def test_questions_are_found_once_they_are_written(self) -> None:
         with self.model(reply(GOOD)):

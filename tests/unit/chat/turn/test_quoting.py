@@ -100,6 +100,23 @@ def test_sentence_comes_with_the_one_that_it_leans_on() -> None:
     assert "15 ans" not in told
 
 
+def test_word_that_the_best_sentence_lacks_is_looked_for_in_the_others() -> None:
+    text = f"""\
+**shared_pool (integer)**
+
+Sets the memory that the shared pool uses. The default is typically 128 megabytes. {PADDING}
+
+A reasonable value for the shared pool is a quarter of the memory. {PADDING}{PADDING}"""
+    told = telling_part(text, "What is the default of shared_pool?")
+    assert "128 megabytes" in told
+    assert told.startswith("**shared_pool (integer)**")
+
+
+def test_announcement_whose_list_is_elsewhere_is_not_the_end() -> None:
+    text = f"{SHEET}\n\nLes pièces à fournir sont :"
+    assert not telling_part(text, "Quel est le délai ? Quelles pièces fournir ?").endswith(":")
+
+
 def test_where_no_word_is_shared_the_beginning_is_quoted() -> None:
     assert telling_part(SHEET, "Wie lange?").startswith("La carte est valable 15 ans")
 
@@ -108,10 +125,10 @@ def test_what_is_left_out_is_marked_and_the_end_says_where_the_rest_is() -> None
     found = [passage(TECHNICAL, url="https://exemple.org/backup"), passage(SHEET, chunk_id=2)]
     told = quoted_text(found, "What must be stopped before an upgrade?")
     assert "(https://exemple.org/backup)" in told
-    assert "*La suite est dans la source* [2]" in told
+    assert "*Le passage entier est dans la source* [2]" in told
     assert told.count("[…]") >= 2
     whole = quoted_text([passage("Court.")], "x")
-    assert "suite" not in whole
+    assert "entier" not in whole
 
 
 def test_twins_are_one_passage_and_other_figures_are_none() -> None:
