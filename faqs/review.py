@@ -18,7 +18,7 @@ from django.utils import timezone
 from faqs.answers.precedence import vouch_for_entries
 from faqs.answers.writing import set_status as set_answer_status
 from faqs.memory.entries import set_status as set_entry_status
-from faqs.memory.origins import stale_answers
+from faqs.memory.origins import is_stale_answer
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, StatusReason
 
 #: What any database takes for a key.
@@ -42,9 +42,9 @@ def answers_to_review(*, stale: bool | None = None) -> QuerySet[LearnedResponse]
     )
     if stale is None:
         return waiting
-    changed = stale_answers().filter(status=LearnedStatus.TO_REVIEW).values("pk")
-    overtaken = Q(review_date__lt=timezone.localdate()) | Q(pk__in=changed)
-    return waiting.filter(overtaken) if stale else waiting.exclude(overtaken)
+    is_late = Q(review_date__isnull=False, review_date__lt=timezone.localdate())
+    overtaken = is_late | Q(is_stale_answer())
+    return waiting.filter(overtaken) if stale else waiting.filter(~overtaken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,11 @@ class FollowUpFilter(admin.SimpleListFilter):
         return [("open", gettext("À corriger")), ("mine", gettext("Suivis par moi")), *states]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
-        standing = queryset.filter(pk__in=Feedback.objects.open().values("pk"))
+        assert isinstance(queryset, FeedbackQuerySet)  # noqa: S101  # that of the model
+        standing = queryset.open()
         match self.value():
             case "open":
-                return queryset.filter(pk__in=Feedback.objects.to_correct().values("pk"))
+                return queryset.to_correct()
             case "mine":
                 return standing.filter(owner=request.user.pk)
             case FollowUp.TODO:

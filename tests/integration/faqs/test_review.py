@@ -7,8 +7,15 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, StatusReason
-from faqs.review import page_to_review
+from faqs.models import (
+    AnswerChunk,
+    CachedResponse,
+    EntryStatus,
+    LearnedResponse,
+    LearnedStatus,
+    StatusReason,
+)
+from faqs.review import answers_to_review, page_to_review
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -46,6 +53,14 @@ class ReviewTest(TestCase):
         stale = self.entry("Changée ?", status_reason=StatusReason.CHUNK_CHANGED)
         shown, has_more = page_to_review(1, tables=["memory", "faq"], stale=True)
         assert ([each.row for each in shown], has_more) == ([stale], False)
+
+    def test_an_answer_of_which_a_passage_went_is_overtaken_and_others_are_not(self) -> None:
+        late, lost, draft = self.draft("En retard ?"), self.draft("Perdue ?"), self.draft("Neuve ?")
+        yesterday = timezone.localdate() - timedelta(days=1)
+        LearnedResponse.objects.filter(pk=late.pk).update(review_date=yesterday)
+        AnswerChunk.objects.create(response=lost, chunk_id=987_654, fingerprint="x")
+        assert set(answers_to_review(stale=True)) == {late, lost}
+        assert set(answers_to_review(stale=False)) == {draft}
 
     def test_several_are_validated_at_once(self) -> None:
         draft, entry, other = self.draft("Brouillon ?"), self.entry("Apprise ?"), self.entry("X ?")
