@@ -15,11 +15,19 @@ from django.db.models import Model, QuerySet
 from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from agents.models import Agent, Deployment
+from agents.models import Agent, Deployment, RuntimeSettings
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.jobs.queue import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
-from knowledge.models import Category, Chunk, Document, DocumentStatus
+from knowledge.models import (
+    BuildKind,
+    BuildStatus,
+    Category,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+)
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
@@ -87,6 +95,13 @@ def complete_agent_indexes(instance: Agent, created: bool, **_kwargs: Any) -> No
 @receiver(post_save, sender=Deployment)
 def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
     _after_commit(partial(reconcile_agent.delay, instance.agent_id))
+
+
+@receiver(post_save, sender=RuntimeSettings)
+def look_at_the_budget_again(**_kwargs: Any) -> None:
+    """Questions that wait for tomorrow's budget may have one today; the reaper tells a worker."""
+    waiting = IndexBuild.objects.filter(kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED)
+    waiting.update(not_before=None)
 
 
 class _Gathered:

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 
 from chat.citations import escape_citations
 from knowledge.language.classes import word_class
-from knowledge.language.folding import fold, words
+from knowledge.language.folding import fold, same_writing, words
 from knowledge.language.stemming import common_stem
 from knowledge.search import Passage
 
@@ -39,8 +39,8 @@ _IN_HEADING = 0.3
 #: What a word counts that a chosen piece has; a further piece is taken that adds so much of what the best one has.
 _SAID_ALREADY = 0.4
 _WORTH_IT = 0.3
-#: Passages of one document of which one has so much of the other's words, and its figures, say the same.
-_TWINS = 0.85
+#: A passage of whose words another of its document has so many says nothing new: one word in twenty is a slip of writing.
+_TWINS = 0.95
 
 
 @dataclass(slots=True)
@@ -68,23 +68,21 @@ def quoted_text(passages: Sequence[Passage], question: str) -> str:
 
 
 def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """The first of each group of passages that say the same, at most `limit`."""
+    """Without those that say nothing which one before them does not say, at most `limit`."""
     kept: list[Passage] = []
     for passage in passages:
-        if len(kept) < limit and not any(_are_twins(passage, other) for other in kept):
+        if len(kept) < limit and not any(_says_nothing_new(passage, other) for other in kept):
             kept.append(passage)
     return kept
 
 
-def _are_twins(first: Passage, second: Passage) -> bool:
-    """Figures part them: « 86 euros » in one and « 96 euros » in the other are two answers. So does any word of two documents."""
-    ours, theirs = (frozenset(words(fold(each.content))) for each in (first, second))
-    if {w for w in ours if w.isdigit()} != {w for w in theirs if w.isdigit()}:
-        return False
-    if first.document_id != second.document_id:
-        return ours == theirs
-    fewest = min(len(ours), len(theirs))
-    return bool(fewest) and len(ours & theirs) >= _TWINS * fewest
+def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
+    """Of one document: its words and figures are the other's. Of two: one writing, since « nord » and « sud » are two answers."""
+    if passage.document_id != kept.document_id:
+        return same_writing(passage.content, kept.content)
+    said, ours = set(_stems(kept.content)), set(_stems(passage.content))
+    has_new_figures = any(stem.isdigit() for stem in ours - said)
+    return not has_new_figures and len(ours & said) >= _TWINS * len(ours)
 
 
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:

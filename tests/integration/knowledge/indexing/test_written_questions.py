@@ -306,6 +306,15 @@ class WrittenQuestionsTests(TestCase):
             self.write(may_retry=True)
             assert (len(model.calls), self.job().report["model_calls"]) == (4, 4)
 
+    def test_budget_that_staff_raise_holds_at_once(self) -> None:
+        self.allow(question_calls_per_day=1)
+        with self.model(*[reply(GOOD)] * 3):
+            self.add(count=3)
+            self.write(may_retry=True)
+            self.allow(question_calls_per_day=3)
+            self.write(may_retry=True)
+        assert (self.written(), self.job().status) == (3, BuildStatus.DONE)
+
     def test_repair_counts_as_a_call(self) -> None:
         self.allow(question_calls_per_day=1)
         with self.model("nonsense") as model:

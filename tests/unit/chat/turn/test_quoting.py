@@ -139,9 +139,11 @@ def test_twins_are_one_passage_and_other_figures_are_none() -> None:
         passage(twin, chunk_id=2),
         passage(dearer, chunk_id=3),
         passage(f"{text} {PADDING}", chunk_id=4),
-        passage(f"{text} {PADDING}", document_id=2, chunk_id=5),
+        passage(text.replace("mairie", "préfecture"), chunk_id=5),
+        passage(text.replace("mairie", "préfecture"), document_id=2, chunk_id=6),
+        passage(text, document_id=2, chunk_id=7),
     ]
-    assert [each.chunk_id for each in without_twins(found, 5)] == [1, 3, 5]
+    assert [each.chunk_id for each in without_twins(found, 9)] == [1, 3, 4, 5]
 
 
 def test_of_twins_the_next_passage_takes_the_place() -> None:
