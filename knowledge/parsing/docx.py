@@ -77,7 +77,8 @@ def _parts(document: Any) -> Iterator[Any]:
     pending = list(document.element.body)[::-1]
     while pending:
         element = pending.pop()
-        match element.tag.removeprefix(_W):
+        # Comments of XML have no name.
+        match str(element.tag).removeprefix(_W):
             case "p":
                 yield Paragraph(element, document._body)
             case "tbl":
