@@ -1,16 +1,19 @@
-"""Word documents (DOCX): headings by style, lists, tables.
+"""Word documents (DOCX): headings by style, lists, tables with their merged cells, notes after what they are noted at.
 
-The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments and deleted text are not
-read.
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, deleted text and tables of contents
+are not read.
 """
 
 import io
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import docx
 from docx.opc.exceptions import OpcError
-from docx.table import _Cell
+from docx.table import Table
+from docx.text.paragraph import Paragraph
+from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
@@ -18,7 +21,18 @@ from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_te
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
+_CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
+_NOTES = ("footnotes", "endnotes")
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+#: Deleted text, stops of tabulators, and the second form of what is there in a newer one.
+_UNREAD = (
+    f"{_W}del",
+    f"{_W}tabs",
+    "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
+)
+#: A cell that claims to cover more columns than this covers one.
+_MOST_SPANNED = 100
 
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
@@ -34,10 +48,13 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 def _read(document: Any) -> Outline:
     outline = Outline()
     items: list[str] = []
-    for part in document.iter_inner_content():
-        if hasattr(part, "rows"):
+    notes = _footnotes(document)
+    for part in _parts(document):
+        if isinstance(part, Table):
             _flush(outline, items)
             outline.add(_table(part), kind="table")
+            continue
+        if _CONTENTS_STYLE.match(part.style.name if part.style is not None else ""):
             continue
         text = clean_text(_text(part)).strip()
         style = part.style.name if part.style is not None else ""
@@ -47,8 +64,48 @@ def _read(document: Any) -> Outline:
             continue
         _flush(outline, items)
         _paragraph(outline, part, style, text)
+        for number in _note_numbers(part):
+            outline.add(notes.pop(number, ""))
     _flush(outline, items)
+    for note in notes.values():
+        outline.add(note)
     return outline
+
+
+def _parts(document: Any) -> Iterator[Any]:
+    """The paragraphs and tables of the body in order, those in content controls as well."""
+    pending = list(document.element.body)[::-1]
+    while pending:
+        element = pending.pop()
+        # Comments of XML have no name.
+        match str(element.tag).removeprefix(_W):
+            case "p":
+                yield Paragraph(element, document._body)
+            case "tbl":
+                yield Table(element, document._body)
+            case "sdt" | "sdtContent" | "customXml" | "ins" | "smartTag":
+                pending.extend(list(element)[::-1])
+
+
+def _footnotes(document: Any) -> dict[str, str]:
+    """The texts of foot- and endnotes by kind and number, as far as the document has any."""
+    notes: dict[str, str] = {}
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    for relation in document.part.rels.values():
+        kind = relation.reltype.rpartition("/")[2]
+        if kind not in _NOTES or relation.is_external:
+            continue
+        for note in etree.fromstring(relation.target_part.blob, parser):
+            text = clean_text("".join(note.itertext(f"{_W}t"))).strip()
+            if text:
+                notes[f"{kind}{note.get(f'{_W}id')}"] = text
+    return notes
+
+
+def _note_numbers(part: Any) -> Iterator[str]:
+    for node in part._p.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
+        kind = node.tag.removeprefix(_W).removesuffix("Reference")
+        yield f"{kind}s{node.get(f'{_W}id')}"
 
 
 def _flush(outline: Outline, items: list[str]) -> None:
@@ -83,10 +140,11 @@ def _is_item(part: Any, style: str) -> bool:
 def _text(part: Any) -> str:
     """The paragraph's text, hyperlinks and inserted text included, deleted text not."""
     pieces: list[str] = []
-    for node in part._p.iter(f"{_W}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen"):
-        if any(parent.tag in (f"{_W}del", f"{_W}tabs") for parent in node.iterancestors()):
+    marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
+    for node in part._p.iter(*marks):
+        if any(parent.tag in _UNREAD for parent in node.iterancestors()):
             continue
-        match node.tag.removeprefix(_W):
+        match node.tag.rpartition("}")[2]:
             case "t":
                 pieces.append(node.text or "")
             case "tab":
@@ -111,11 +169,30 @@ def _table(table: Any) -> str:
             if continues and column in above:
                 current[column] = above[column]
             else:
-                current[column] = clean_text(_Cell(cell, table).text).strip()
-            column += max(1, _number(cell, f"{_W}tcPr/{_W}gridSpan", 1))
-        rows.append(list(current.values()))
+                current[column] = _cell_text(cell, table)
+            span = max(1, _number(cell, f"{_W}tcPr/{_W}gridSpan", 1))
+            if span <= _MOST_SPANNED:
+                current |= dict.fromkeys(range(column + 1, column + span), "")
+            column += span
+        rows.append(_in_columns(current))
         above = current
     return table_text(rows)
+
+
+def _in_columns(cells: dict[int, str]) -> list[str]:
+    """Cells in the columns they stand in, as far as these are columns."""
+    if max(cells, default=0) > len(cells) + _MOST_SPANNED:
+        return list(cells.values())
+    return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
+
+
+def _cell_text(cell: Any, table: Any) -> str:
+    """The paragraphs of a cell, those of tables in it as well."""
+    # What stands in a frame within a paragraph is read with it.
+    outer = (n for n in cell.iter(f"{_W}p") if next(n.iterancestors(f"{_W}p"), None) is None)
+    paragraphs = (Paragraph(node, table) for node in outer)
+    texts = (clean_text(_text(paragraph)).strip() for paragraph in paragraphs)
+    return "\n".join(filter(None, texts))
 
 
 def _number(element: Any, path: str, default: int) -> int:

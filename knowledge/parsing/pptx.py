@@ -168,12 +168,23 @@ def _is_item(part: Any, *, bulleted: bool) -> bool:
 
 
 def _table(table: Any) -> str:
-    return table_text(
-        [
-            [clean_text(cell.text_frame.text.replace("\v", " ")).strip() for cell in row.cells]
-            for row in table.rows
-        ]
-    )
+    """The table as rows of text; what a cell merged downwards says is given in each row it covers."""
+    rows: list[list[str]] = []
+    below: dict[int, tuple[str, int]] = {}
+    for row in table.rows:
+        line: list[str] = []
+        for column, cell in enumerate(row.cells):
+            text = clean_text(cell.text_frame.text.replace("\v", " ")).strip()
+            held, left = below.pop(column, ("", 0))
+            if cell.is_spanned and left:
+                text = text or held
+            elif cell.is_merge_origin:
+                held, left = text, cell.span_height
+            if left > 1:
+                below[column] = (held, left - 1)
+            line.append(text)
+        rows.append(line)
+    return table_text(rows)
 
 
 def _diagram(shape: Any) -> Iterator[str]:

@@ -97,3 +97,37 @@ def test_malformed_part_is_refused() -> None:
     assert "abîmé" in refusal(
         rewritten(saved(docx.Document()), "word/document.xml", b"<w:document>")
     )
+
+
+def test_cells_merged_across_columns_leave_the_others_in_theirs() -> None:
+    document = docx.Document()
+    table = document.add_table(3, 3)
+    for row, texts in enumerate((("Ville", "Jour", "An"), ("Lens", "2", "20"), ("", "3", "30"))):
+        for column, text in enumerate(texts):
+            table.cell(row, column).text = text
+    table.cell(1, 0).merge(table.cell(2, 0))
+    table.cell(1, 1).merge(table.cell(1, 2)).text = "gratuit"
+    inner = table.cell(2, 2).add_table(1, 1)
+    inner.cell(0, 0).text = "dedans"
+    parsed = parse_document(saved(document), filename="a.docx")
+    assert parsed.blocks[0].text.split("\n") == [
+        "| Ville | Jour | An |",
+        "| --- | --- | --- |",
+        "| Lens | gratuit |  |",
+        "| Lens | 3 | 30 dedans |",
+    ]
+
+
+def test_text_of_content_controls_is_read_and_a_table_of_contents_is_not() -> None:
+    document = docx.Document()
+    document.add_paragraph("Dedans \\df, C:\\Users\\bob")
+    element = document.paragraphs[0]._p
+    control = element.makeelement(element.tag.replace("}p", "}sdt"), {})
+    content = element.makeelement(element.tag.replace("}p", "}sdtContent"), {})
+    element.addprevious(control)
+    control.append(content)
+    content.append(element)
+    style = document.styles.add_style("toc 1", 1)
+    document.add_paragraph("Horaires 3", style=style)
+    parsed = parse_document(saved(document), filename="a.docx")
+    assert [block.text for block in parsed.blocks] == ["Dedans \\df, C:\\Users\\bob"]

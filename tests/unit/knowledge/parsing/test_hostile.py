@@ -168,3 +168,8 @@ def test_tables_nested_in_one_another_are_read_or_refused() -> None:
         read(docx(deep), "a.docx")
     except UnreadableDocumentError:
         pass
+
+
+def test_comment_in_the_body_of_a_word_file_is_passed_over() -> None:
+    body = "<!-- a --><w:p><w:r><w:t>Le texte</w:t></w:r></w:p><?x y?>"
+    assert text_of(read(docx(body), "a.docx")).strip() == "Le texte"
