@@ -46,7 +46,7 @@ from faqs.models import (
     WrongPair,
 )
 from faqs.second_key.agreement import ask_the_same
-from knowledge.acronyms.stored import forms_of
+from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 
@@ -116,6 +116,8 @@ class Lesson:
     asked_at: datetime | None = None
     #: The questions of the validated answers that were found, by number of source where one was given to the model.
     validated: Sequence[tuple[int | None, str]] = ()
+    #: The acronyms and synonyms by which two questions are one.
+    forms: Forms = NO_FORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +213,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
 def _is_answered(lesson: Lesson) -> bool:
     """Whether a validated answer asks this very question, and is not what the answer was made from."""
     cited = {source.get("n") for source in cited_sources(lesson.answer, lesson.sources)}
-    forms = forms_of(lesson.agent_ids)
     return any(
-        number not in cited and ask_the_same(question, lesson.question, forms)
+        number not in cited and ask_the_same(question, lesson.question, lesson.forms)
         for number, question in lesson.validated
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from knowledge.exceptions import PagePictureError
-from knowledge.models import Chunk, Document, SourceType
+from knowledge.models import Chunk, Document, DocumentStatus, SourceType
 from knowledge.reading.drawing import UndrawablePageError, draw_page
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPag
     chunk = (
         Chunk.objects.served()
         .filter(pk=chunk_id, document__agent__in=agent_ids, document__source_type=SourceType.PDF)
+        # The boxes are those of the file that was read: not of one that has replaced it since.
+        .filter(document__status=DocumentStatus.INDEXED)
         .select_related("document")
         .first()
     )

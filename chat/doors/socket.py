@@ -97,10 +97,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 await self.send(websocket_frame(0, Failure.of(error)))
 
     async def _handle(self, text: str) -> None:
-        match parse_frame(text):
+        frame = parse_frame(text)
+        if runner.is_ending and isinstance(frame, AskFrame | RetryFrame | DecisionFrame):
+            raise ServerStoppingError("work for a process that ends")
+        match frame:
             case AskFrame(client_message_id=client_message_id) as asked:
-                if runner.is_ending:
-                    raise ServerStoppingError("a question to a process that ends")
                 await self._rights.check_again()
                 await self._limit(client_message_id)
                 turn_id = await start_turn(self.conversation, asked, language=self._language)

@@ -57,7 +57,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._forget_headers()
         super().on_headers_complete()
-        if self._is_last:
+        # The request that becomes a socket has no cycle.
+        if self._is_last and self.cycle is not None:
             self.cycle.keep_alive = False
 
     @property
@@ -69,6 +70,11 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_last = True
         if self.is_answering:
             self.cycle.keep_alive = False
+
+    def close_if_idle(self) -> None:
+        """Close a connection on which no request is under way."""
+        if not self.is_answering and not self._is_socket:
+            self.transport.close()
 
     def handle_websocket_upgrade(self) -> None:
         self._is_socket = True

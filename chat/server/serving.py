@@ -29,7 +29,7 @@ from chat.server.figures import emptied, fold
 from chat.server.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
 
 #: How long a stopping server waits for a request on a connection that is open and silent: a balancer may have sent it.
-ARRIVAL_SECONDS = 1.0
+ARRIVAL_SECONDS = 2.0
 #: How often it looks whether all of them are answered.
 ARRIVAL_POLL_SECONDS = 0.05
 #: What a web process may take to end beyond the times that it is given for its answers and its connections.
@@ -62,9 +62,11 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + settings.TURN_DRAIN_SECONDS
         runner.announce_end()
-        await self._stop_listening(sockets or [])
-        await self._answer_what_was_sent(deadline)
-        await runner.drain(max(0.0, deadline - loop.time()))
+        try:
+            await self._stop_listening(sockets or [])
+            await self._answer_what_was_sent(deadline)
+        finally:
+            await runner.drain(max(0.0, deadline - loop.time()))
         await super().shutdown(sockets)
         if (model := language_model()) is not None:
             await model.aclose()
@@ -84,7 +86,8 @@ class _Server(uvicorn.Server):
                 each.close()
             for each in listening:
                 each.setblocking(False)
-                with suppress(BlockingIOError):
+                # None waits any more, or no more files can be opened: what is left is refused.
+                with suppress(OSError):
                     while True:
                         taken.append(each.accept()[0])
                 each.close()
@@ -107,6 +110,8 @@ class _Server(uvicorn.Server):
             ]
             for connection in connections:
                 connection.end_after_this()
+                if now >= arrived:
+                    connection.close_if_idle()
             if not any(now < arrived or connection.is_answering for connection in connections):
                 return
             await asyncio.sleep(ARRIVAL_POLL_SECONDS)

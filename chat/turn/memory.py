@@ -140,6 +140,7 @@ def teach(turn: TurnInProgress) -> None:
         agent_ids=[each.agent_id for each in turn.config.of_each_agent],
         asked_at=turn.started_at,
         validated=_validated(turn),
+        forms=turn.context.forms,
         used_tools=bool(answer.rounds) or answer.is_personal or answer.had_tool_results,
     )
     reason = reason_not_to_learn(lesson, turn.config.memory_learning)

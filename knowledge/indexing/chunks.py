@@ -133,6 +133,7 @@ def _carried(
             chunk.page, chunk.places, chunk.anchor = _place_of(draft)
         elif chunk.is_edited:
             mark_removed(chunk)
+            chunk.page, chunk.places, chunk.anchor = None, None, ""
         else:
             continue
         kept.append(chunk)

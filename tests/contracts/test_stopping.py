@@ -21,6 +21,10 @@ QUESTION = (
     "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
 )
 CLOSED_FOR_A_RESTART = 1012
+UPGRADE = (
+    b"GET /ws/chat/00000000-0000-4000-8000-000000000000/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +136,14 @@ def test_connection_that_nobody_had_taken_yet_is_answered_and_a_silent_one_holds
         process.send_signal(signal.SIGSTOP)
         connections = connected(process, stack, 8)
         connected(process, stack, 3)
+        [page] = connected(process, stack, 1)
+        page.sendall(UPGRADE)
         for number, connection in enumerate(connections):
             connection.sendall(question(number))
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)
         assert [answer(connection) for connection in connections] == ["200 done"] * 8
+        # Nobody asks over it, so what it is closed with is the site's to say: but it is no bad request.
+        assert b" 400 " not in page.recv(65_536)
         # Less than the time that it gives to its answers, of which there is none left.
         assert process.stop(seconds=45) == 0

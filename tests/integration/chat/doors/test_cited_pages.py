@@ -63,6 +63,11 @@ class CitedPageTests(TestCase):
         token = passage_token(self.turn.pk, 1)
         return self.client.get(reverse("cited-page-image", args=[token, page]), headers=headers)
 
+    def test_page_of_a_file_that_has_replaced_the_one_that_was_read_is_not_shown(self) -> None:
+        assert self.page().status_code == 200
+        store_document(agent=self.deployment.agent, name="guide.pdf", data=guide() + b"%")
+        assert (self.page().status_code, self.image().status_code) == (404, 404)
+
     def test_source_of_an_own_answer_leads_to_its_page(self) -> None:
         address = reverse("turn-source-page", args=[self.turn.pk, 1])
         response = self.client.get(address, follow=True)
