@@ -3,6 +3,7 @@
 Markup made here is escaped (`format_html`); its classes are those of the admin theme, or of `agents/admin.css`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
@@ -106,6 +107,7 @@ class StaffAdmin(ThemedAdmin):
 
 #: Look-ups of a related row by its number, which our own links use.
 _WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
+_DATABASE_KEY = re.compile(r"[0-9]{1,18}")
 #: The end of the address where the admin's choices of related rows are looked up: it shows no messages.
 _AUTOCOMPLETE = "/autocomplete/"
 
@@ -186,6 +188,11 @@ def _delete_some(
         )
         return None
     return delete_selected(model_admin, request, queryset)
+
+
+def database_keys(texts: Iterable[str]) -> list[int]:
+    """Keys out of an address or a form; whatever no database takes for one is left out."""
+    return [int(text) for text in texts if _DATABASE_KEY.fullmatch(text)]
 
 
 def require(request: HttpRequest, *permissions: str) -> None:

@@ -81,11 +81,11 @@ MAX_DOCUMENT_CHARACTERS = 10_000_000
 CHUNK_TARGET_CHARACTERS = 1_100
 CHUNK_MAX_CHARACTERS = 1_800
 #: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
-#: Pages of one site from which the frame around their content is learned: enough for a place that a third of them share.
-SITE_SAMPLE_PAGES = 30
 #: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document says so.
 MAX_DOCUMENT_CHUNKS = 20_000
 MAX_DOCUMENT_WEIGHT = 1_000_000
+#: Pages of one site from which the frame around their content is learned: enough for a place that a third of them share.
+SITE_SAMPLE_PAGES = 30
 #: A longer heading is a paragraph: it would be repeated above each passage of its section.
 MAX_HEADING_CHARACTERS = 500
 #: Cells up to which the short rows of a table are filled up to its widest.

@@ -64,8 +64,8 @@ class Trial:
         found = examine_memory(mark, lookup, vector=vector, recipe=model.recipe, limit=_ENTRIES)
         return TriedMemory(lookup.threshold, found)
 
-    def passages(self, result: TurnResult) -> "TriedPassages":
-        """Raises the errors of the embedder and the vector store."""
+    def passages(self, result: TurnResult | None) -> "TriedPassages":
+        """Of the deployment's first agent where nothing was answered. Raises the errors of the embedder and the vector store."""
         config = self.config(result)
         found = search_as(config, self.question, limit=config.match_count)
         thresholds = thresholds_for(config, model=embedder().recipe.model)

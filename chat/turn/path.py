@@ -2,7 +2,7 @@
 
 `run_turn` is a coroutine that awaits `emit`; every exit ends in the same place, where the exchange is saved once and
 `Done` is emitted, also when the turn is stopped or fails (then with the partial text). No step mixes database and
-network. A dry run takes the same path and writes nothing.
+network. A dry run takes the same path, writes nothing and is in no figure.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
     clock = TurnClock()
 
     async def timed(event: Event) -> None:
-        if isinstance(event, Delta):
+        if isinstance(event, Delta) and not request.is_dry_run:
             clock.text()
         await emit(event)
 
@@ -133,12 +133,14 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
         "duration_ms": clock.milliseconds(),
     }
     log_turn(facts, result.error)
-    clock.ended(
-        status=result.status.value,
-        source=answer.source,
-        llm_calls=answer.llm_calls,
-        error_code=result.error.code if result.error else "",
-    )
+    # A try's settings may name a model that is not there: the site's is no worse for it.
+    if not request.is_dry_run:
+        clock.ended(
+            status=result.status.value,
+            source=answer.source,
+            llm_calls=answer.llm_calls,
+            error_code=result.error.code if result.error else "",
+        )
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))
         return

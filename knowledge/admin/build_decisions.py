@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from agents.admin_base import admin_page, admin_url, require
+from agents.admin_base import admin_page, admin_url, database_keys, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
@@ -173,7 +173,7 @@ def decide(request: HttpRequest, build_id: int, verb: str) -> HttpResponse:
 def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
     """Every index of the agents named in the address, or only those of the methods it names."""
     wanted = set(request.GET.getlist("method"))
-    keys = [key for key in request.GET.getlist("agent") if key.isdecimal()]
+    keys = database_keys(request.GET.getlist("agent"))
     agents = Agent.objects.filter(pk__in=keys).prefetch_related("deployments__agent")
     indexes = [
         (agent, method)

@@ -130,12 +130,12 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         ]
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """What would change is shown where there was a look at it, what is left to write while a model may be asked."""
+        """What would change is shown where there was a look at it, what is left to write before it goes on."""
         first, changes, left, details = self.fieldsets
         shown: list[Any] = [first]
         if isinstance(obj, IndexBuild) and obj.preview:
             shown.append(changes)
-        if isinstance(obj, IndexBuild) and obj.kind == BuildKind.QUESTIONS and _is_open(obj):
+        if isinstance(obj, IndexBuild) and _waits_to_write(obj):
             shown.append(left)
         return (*shown, details)
 
@@ -277,6 +277,12 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
     """A message with a link to what it announces."""
     address = admin_url(IndexBuild, "change", build.pk)
     return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
+
+
+def _waits_to_write(build: IndexBuild) -> bool:
+    """While it writes, its progress says what is left; an estimate would read every waiting passage at each look."""
+    is_written = build.kind == BuildKind.QUESTIONS
+    return is_written and build.status in (BuildStatus.QUEUED, BuildStatus.PAUSED)
 
 
 def _is_open(build: IndexBuild) -> bool:

@@ -31,6 +31,7 @@ from agents.models import Agent
 from knowledge.admin.chunk_form import ChunkForm
 from knowledge.editing import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
+from knowledge.indexing.questions.waiting import questions_model
 from knowledge.models import Chunk, UnitsOrigin
 
 _ORIGIN_TONES: dict[str, Tone] = {
@@ -176,13 +177,18 @@ class ChunkAdmin(StaffAdmin):
     def ask_again(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
         """Only of passages that wait for some; those of staff and of documents stand."""
         waiting = queryset.filter(units_origin=UnitsOrigin.WAITING)
-        by_agent = _documents_by_agent(waiting)
-        count = waiting.update(asked_with="", rejected_units=[])
-        for agent, keys in by_agent.items():
-            if enqueue_questions(agent=agent, document_ids=keys) is None:
+        count = 0
+        for agent, keys in _documents_by_agent(waiting).items():
+            if questions_model(agent) is None:
                 refused = gettext("Aucun modèle n’écrit de questions pour l’agent %(agent)s.")
                 self.message_user(request, refused % {"agent": agent}, messages.WARNING)
-                return
+                continue
+            chosen = waiting.filter(document_id__in=keys)
+            changed = chosen.update(asked_with="", rejected_units=[])
+            if enqueue_questions(agent=agent, document_ids=keys) is not None:
+                count += changed
+        if not count:
+            return
         text = ngettext(
             "Des questions vont être demandées pour %(count)d passage.",
             "Des questions vont être demandées pour %(count)d passages.",

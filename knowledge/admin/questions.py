@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from agents.admin_base import ReadOnlyAdmin, admin_page, admin_url, require
+from agents.admin_base import ReadOnlyAdmin, admin_page, admin_url, database_keys, require
 from agents.models import Agent
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.questions.estimate import Estimate, estimate_questions
@@ -26,7 +26,7 @@ class QuestionSpendingAdmin(ReadOnlyAdmin):
 def begin_questions(request: HttpRequest) -> HttpResponse:
     """Show what the waiting questions of the chosen agents would take, then queue them."""
     require(request, "knowledge.add_indexbuild")
-    keys = [key for key in request.GET.getlist("agent") if key.isdecimal()]
+    keys = database_keys(request.GET.getlist("agent"))
     agents = list(Agent.objects.filter(pk__in=keys))
     if not agents:
         raise Http404(_("Aucun agent n’a été choisi."))

@@ -1,5 +1,6 @@
 """« Essayer une question »: one simulator of the whole path, with any setting changed for the try."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -25,6 +26,7 @@ from chat.models import AnswerSource, Turn
 from chat.staff.admin.private import linked_sources, prose
 from chat.staff.explanation import explain_trace
 from chat.staff.trial import Trial
+from chat.turn.values import TurnResult
 from faqs.models import CachedResponse
 from tools_registry.models import ToolOverride
 from tools_registry.selection.base import SelectionReason
@@ -42,9 +44,16 @@ _NOT_ON_THE_PATH = frozenset(
     (
         "api_source_lines context_exchanges context_messages generate_questions generate_titles gone_page_checks "
         "history_messages max_rounds max_tool_calls memory_auto_prune memory_learning page_refresh_hours "
-        "record_unanswered rewrite_follow_ups saturation summarise_exchanges tool_recent_calls unanswered_threshold withhold_stale_answers"
+        "record_unanswered rewrite_follow_ups saturation show_cited_pages summarise_exchanges tool_recent_calls "
+        "unanswered_threshold withhold_stale_answers"
     ).split()
 )
+#: Settings that a part reads without an answer. Whoever sees the story may change all that are on the path.
+_READ_BY = {
+    "memory": "memory memory_max_age_days memory_threshold shadow_mode",
+    "passages": "category_use direct_answer_threshold direct_answers guard_rail_threshold match_count match_threshold",
+    "tools": "tool_mode tool_threshold tool_top_k tools_enabled",
+}
 _PREFIX = "setting_"
 REASONS = {
     SelectionReason.RESIDENT.value: _("résident"),
@@ -77,13 +86,13 @@ class TrialForm(forms.Form):
         help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, parts: Collection[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.person: AbstractBaseUser | None = None
+        read = {name for part in parts for name in _READ_BY.get(part, "").split()}
         for name, field in setting_fields().items():
-            if name in _NOT_ON_THE_PATH:
-                continue
-            self.fields[_PREFIX + name] = _for_a_try(field)
+            if name in read or ("story" in parts and name not in _NOT_ON_THE_PATH):
+                self.fields[_PREFIX + name] = _for_a_try(field)
 
     def clean_user(self) -> str:
         if name := str(self.cleaned_data["user"]):
@@ -133,16 +142,20 @@ def _for_a_try(field: forms.Field) -> forms.Field:
 
 @require_http_methods(["GET", "POST"])
 def try_question(request: HttpRequest) -> HttpResponse:
-    """The form, filled in from the address; on POST what becomes of the question, as far as the reader's rights go."""
+    """The form, filled in from the address; on POST what becomes of the question, as far as the reader's rights go.
+
+    It is answered only for who may read conversations; the others see what it would be answered from.
+    """
     parts = {name for name, right in _PARTS.items() if request.user.has_perm(right)}
     if not parts:
         raise PermissionDenied
     given = {name: request.GET[name] for name in ("deployment", "question") if name in request.GET}
-    form = TrialForm(request.POST if request.method == "POST" else None, initial=given)
+    # Before the name is looked up: an error of the field would say which ones there are.
+    if request.POST.get("user"):
+        require(request, "auth.view_user")
+    form = TrialForm(request.POST if request.method == "POST" else None, initial=given, parts=parts)
     context: dict[str, Any] = {}
     if form.is_bound and form.is_valid():
-        if form.cleaned_data["user"]:
-            require(request, "auth.view_user")
         try:
             context = _tried(form, parts)
         except ApplicationError as error:
@@ -153,6 +166,7 @@ def try_question(request: HttpRequest) -> HttpResponse:
         model=Turn,
         title=gettext("Essayer une question"),
         form=form,
+        is_answered="story" in parts,
         changed=form.settings if form.is_bound and form.is_valid() else {},
         **context,
     )
@@ -161,20 +175,11 @@ def try_question(request: HttpRequest) -> HttpResponse:
 def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
     data = form.cleaned_data
     trial = Trial(data["deployment"], data["question"], form.settings)
-    result = trial.answer()
-    answer = result.answer
-    known = answer.source in AnswerSource.values
-    context: dict[str, Any] = {
-        "result": result,
-        "error": str(result.error.public_message) if result.error else "",
-        "way": AnswerSource(answer.source).label if known else "",
-        "prose": prose(answer.text, answer.sources, key="try"),
-    }
+    context: dict[str, Any] = {}
+    result = None
     if "story" in parts:
-        # What a conversation would teach the memory is not taught by a try.
-        lines = [line for line in result.trace.lines if line.get("step") != "learn"]
-        context["steps"] = explain_trace(lines)
-        context["sources"] = linked_sources(list(answer.sources))
+        result = trial.answer()
+        context = _story(result)
     if "memory" in parts:
         memory = trial.memory()
         rows = [
@@ -182,7 +187,7 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
         ]
         context["memory"] = memory
         context["entries"] = rows
-    if "passages" in parts and result.error is None:
+    if "passages" in parts and (result is None or result.error is None):
         context["passages"] = trial.passages(result)
     if "tools" in parts:
         tools = trial.tools(form.person)
@@ -191,6 +196,21 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
         context["scored"] = _scored(tools)
         context["mark"] = _percent(tools.threshold)
     return context
+
+
+def _story(result: TurnResult) -> dict[str, Any]:
+    answer = result.answer
+    known = answer.source in AnswerSource.values
+    # What a conversation would teach the memory is not taught by a try.
+    lines = [line for line in result.trace.lines if line.get("step") != "learn"]
+    return {
+        "result": result,
+        "error": str(result.error.public_message) if result.error else "",
+        "way": AnswerSource(answer.source).label if known else "",
+        "prose": prose(answer.text, answer.sources, key="try"),
+        "steps": explain_trace(lines),
+        "sources": linked_sources(list(answer.sources)),
+    }
 
 
 def _scored(found: Simulation) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from django.db.models.functions import Length
+
 from agents.effective import agent_setting
 from agents.llm.base import LanguageModel, language_model
 from agents.models import Agent
@@ -46,19 +48,19 @@ def waiting_passages(
     """Those of indexed documents (all of the agent's, if none are named), the most useful first."""
     rows = Chunk.objects.served().waiting().filter(document__agent=agent)
     rows = rows.filter(document__status=DocumentStatus.INDEXED)
-    wanted = None if document_ids is None else set(document_ids)
+    if document_ids is not None:
+        rows = rows.filter(document_id__in=document_ids)
     used = _usage()
     found = []
-    for pk, document_id, index, asked, content_hash, rejected, content in rows.values_list(
-        *("pk", "document_id", "index", "asked_with", "content_hash", "rejected_units", "content")
+    columns = ("pk", "document_id", "index", "asked_with", "content_hash", "rejected_units")
+    for pk, document_id, index, asked, content_hash, rejected, characters in rows.values_list(
+        *columns, Length("content")
     ):
-        if wanted is not None and document_id not in wanted:
-            continue
         if asked != signature(model, content_hash):
             # What could not be read last time waits for those that were never asked about.
             failed_before = bool(rejected) and not asked
             rank = (failed_before, -used[pk], index, document_id)
-            found.append((rank, Waiting(pk, document_id, len(content))))
+            found.append((rank, Waiting(pk, document_id, characters)))
     return [passage for _rank, passage in sorted(found, key=lambda each: each[0])]
 
 

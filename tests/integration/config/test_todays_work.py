@@ -209,9 +209,11 @@ class TodaysWorkTest(TestCase):
         document = Document.objects.get(name="présent.md")
         Chunk.objects.create(document=document, index=0, content="Texte.", content_hash="x")
         client = superuser_client()
-        self.assertNotContains(client.get("/admin/"), "n’ont pas encore leurs questions")
+        self.assertNotContains(client.get("/admin/"), "pas encore ses questions")
         with mock.patch("config.todays_work.language_model", return_value=object()):
-            self.assertContains(client.get("/admin/"), "n’ont pas encore leurs questions")
+            self.assertContains(client.get("/admin/"), "1 passage</a> n’a pas encore ses questions")
+            Chunk.objects.create(document=document, index=1, content="Suite.", content_hash="y")
+            self.assertContains(client.get("/admin/"), "2 passages</a> n’ont pas encore leurs")
 
     # --- For whom --------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from django.test import Client, TestCase
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
 from agents.models import Agent
+from chat import metrics
 from chat.models import AnswerSource, Conversation, Turn
+from chat.staff import trial
 from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
 from knowledge import search as search_module
 from knowledge.calibration.profiles import threshold_profile
@@ -67,6 +69,14 @@ class TryingTests(TryingCase):
         assert LearnedResponse.objects.get().times_served == 0
         for model in (Conversation, Turn, UnansweredQuestion, ToolUsage):
             assert not model._default_manager.exists()
+
+    def test_it_is_in_no_figure_of_answers(self) -> None:
+        with mock.patch.object(metrics.TurnClock, "ended") as ended:
+            assert self.way(KNOWN) == AnswerSource.DIRECT_QA
+        ended.assert_not_called()
+
+    def test_every_setting_that_is_offered_is_read_on_the_path(self) -> None:
+        assert "setting_show_cited_pages" not in self.client.get(ADDRESS).context["form"].fields
 
     def test_a_model_is_asked_where_a_reader_s_question_would_be(self) -> None:
         with scripted(["Une réponse du modèle."]):
@@ -178,11 +188,26 @@ class TryingRightsTests(TryingCase):
                 name for name in ("steps", "memory", "passages", "tools") if name in page.context
             }
             assert parts == {shown}
+            assert ("result" in page.context) == (shown == "steps")
         assert self.ask(KNOWN, client_of(make_staff("agents.view_agent"))).status_code == 403
         assert CachedResponse.objects.count() == 1
 
-    def test_nobody_takes_the_place_of_a_user_they_may_not_see(self) -> None:
+    def test_who_may_not_read_conversations_gets_no_answer_and_asks_no_model(self) -> None:
+        rights = ("knowledge.view_chunk", "faqs.view_cachedresponse")
+        client = client_of(make_staff(*rights, "tools_registry.view_tooloverride"))
+        with mock.patch.object(trial, "run_turn", side_effect=AssertionError):
+            page = self.ask(KNOWN, client, setting_llm_model="dearest", setting_match_count="2")
+        assert page.context["changed"] == {"match_count": 2}
+        assert len(page.context["passages"].rows) == 2
+        self.assertNotContains(page, "rp-prose")
+        fields = {each.name for each in page.context["form"].setting_fields}
+        assert not fields & {"setting_system_prompt", "setting_max_answer_tokens"}
+
+    def test_nobody_takes_the_place_of_a_user_they_may_not_see_or_learns_that_there_is_one(
+        self,
+    ) -> None:
         client = client_of(make_staff("tools_registry.view_tooloverride"))
         user = make_user(username="quelqu.un")
-        assert self.ask(KNOWN, client, user=user.username).status_code == 403
+        for name in (user.username, "personne"):
+            assert self.ask(KNOWN, client, user=name).status_code == 403
         assert "user" in self.ask(KNOWN, user="personne").context["form"].errors

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from agents.admin_base import admin_url
 from agents.llm.scripted import ScriptedLLM
-from agents.models import IndexingMethod
+from agents.models import Agent, IndexingMethod
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.questions import waiting
@@ -140,11 +140,27 @@ class PassageTest(TestCase):
         assert Chunk.objects.filter(asked_with="").get() == self.chunk
         assert IndexBuild.objects.get().kind == BuildKind.QUESTIONS
 
-    def test_without_a_model_nothing_is_promised(self) -> None:
+    def test_without_a_model_nothing_is_promised_or_forgotten(self) -> None:
+        Chunk.objects.update(asked_with="model")
         asked = {"action": "ask_again", "_selected_action": [self.chunk.pk]}
         page = self.client.post(LIST, asked, follow=True)
         assert "Aucun modèle" in shown_messages(page)
+        assert "vont être demandées" not in shown_messages(page)
         assert not IndexBuild.objects.exists()
+        assert not Chunk.objects.filter(asked_with="").exists()
+
+    def test_an_agent_without_a_model_is_not_in_the_way_of_the_others(self) -> None:
+        Agent.objects.update(generate_questions=False)
+        other = add_document(make_agent())
+        Chunk.objects.update(asked_with="model")
+        keys = list(Chunk.objects.values_list("pk", flat=True))
+        asked = {"action": "ask_again", "_selected_action": keys}
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            page = self.client.post(LIST, asked, follow=True)
+        assert "Aucun modèle" in shown_messages(page)
+        assert "pour 1 passage." in shown_messages(page)
+        assert Chunk.objects.get(asked_with="").document == other
+        assert IndexBuild.objects.get().agent == other.agent
 
     def test_rejected_questions_are_shown_with_their_reason(self) -> None:
         Chunk.objects.filter(pk=self.chunk.pk).update(

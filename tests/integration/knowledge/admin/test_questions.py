@@ -2,7 +2,9 @@
 
 from unittest import mock
 
+from django.db import connection
 from django.test import TestCase
+from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
 from agents.llm.scripted import ScriptedLLM
@@ -32,6 +34,34 @@ class QuestionPagesTest(TestCase):
         assert not IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).exists()
         self.client.post(self.begin)
         assert self.job().status == BuildStatus.QUEUED
+
+    def test_an_agent_of_a_number_beyond_the_database_is_not_chosen(self) -> None:
+        for page in ("questions", "rebuild", "rollback"):
+            for key in ("9" * 40, "²", "x"):
+                assert self.client.get(admin_url(IndexBuild, page, agent=key)).status_code == 404
+                chosen = admin_url(IndexBuild, page, agent=[key, self.agent.pk])
+                assert self.client.get(chosen).status_code == 200
+
+    def test_only_a_writing_that_waits_shows_its_estimate(self) -> None:
+        self.client.post(self.begin)
+        address = admin_url(IndexBuild, "change", self.job().pk)
+        for status, is_shown in (("queued", True), ("paused", True), ("running", False)):
+            IndexBuild.objects.update(status=status)
+            page = self.client.get(address).content.decode()
+            assert ("environ 1 appel" in page) == is_shown, status
+
+    def test_an_estimate_reads_no_text_and_only_documents_that_are_meant(self) -> None:
+        passage = Chunk.objects.get(units_origin="waiting")
+        other = add_document(self.agent, name="autre.md")
+        with CaptureQueriesContext(connection) as asked:
+            found = waiting.waiting_passages(self.agent, ScriptedLLM(), [passage.document_id])
+        assert [each.characters for each in found] == [len(passage.content)]
+        columns = "".join(query["sql"].partition(" FROM ")[0] for query in asked)
+        assert (
+            columns.count('"content"') == columns.count('LENGTH("knowledge_chunk"."content")') == 1
+        )
+        assert waiting.waiting_passages(self.agent, ScriptedLLM(), []) == []
+        assert len(waiting.waiting_passages(self.agent, ScriptedLLM(), [other.pk])) == 1
 
     def test_writing_is_held_resumed_and_stopped_from_its_page(self) -> None:
         self.client.post(self.begin)
