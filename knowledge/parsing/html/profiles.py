@@ -21,6 +21,8 @@ _MODULUS = (1 << 61) - 1
 _FACTOR = 1_000_003
 _CODE = ("code", "tt", "kbd", "samp")
 _WORD = re.compile(r"\w")
+_WORDS = re.compile(r"\w\S*")
+_STOP = re.compile(r"[.!?…。！？][\s\"'”’»)\]]*$")
 
 
 @dataclass(slots=True)
@@ -39,6 +41,9 @@ class Profile:
     #: Names in code, wherever they lead.
     names: int = 0
     headings: int = 0
+    #: Of what is counted in `apart`: words, and texts that end as a sentence does.
+    said: int = 0
+    stops: int = 0
     #: The text's own fingerprint, whatever tags it stands in.
     words: int = 0
     digest: int = 0
@@ -61,7 +66,7 @@ _COUNTED = (
         "outside",
         "names",
     ),
-    *("headings", "words"),
+    *("headings", "words", "said", "stops"),
 )
 
 
@@ -141,6 +146,8 @@ def _profile(tag: Tag, found: dict[int, Profile], links: PageLinks, *, in_link: 
                     characters=size,
                     linked=size if in_link else 0,
                     apart=0 if is_known else size,
+                    said=0 if is_known else len(_WORDS.findall(text)),
+                    stops=0 if is_known else int(bool(_STOP.search(text))),
                     words=1,
                     digest=digest,
                 )

@@ -4,12 +4,16 @@ from bs4 import Tag
 
 from knowledge.parsing.html.furniture import drop_furniture, drop_unread
 from knowledge.parsing.html.profiles import PageLinks, Profile, place_of, profiles_of
-from knowledge.parsing.html.site import PageShape
+from knowledge.parsing.html.site import PageShape, page_name
 from knowledge.parsing.html.tree import BLOCKS, HEADINGS, decode_page, tags_named, tree_of
 
 _LONGEST_REPEATED = 4_000
 #: Of what stands beside links, such as "Table of contents".
 _LONGEST_LABEL = 40
+#: Words of a sentence that ends as one, and of one that does not: a short notice in a box.
+_STOPPED_WORDS = 2
+_SENTENCE_WORDS = 5
+_CONTENT = ("main", "article")
 #: Of one page; what a page of a million tags has more is not looked at.
 _MOST_PLACES = 5_000
 
@@ -21,7 +25,10 @@ def page_shape(data: bytes, *, filename: str) -> PageShape:
     drop_unread(soup)
     drop_furniture(soup)
     profiles = profiles_of(soup, links_of_page)
+    # Of a page with a main part nothing else is read, and in there no sentence is left out.
+    keeps_sentences = soup.find("main") is None
     texts: dict[str, str] = {}
+    sentences: set[str] = set()
     links: set[str] = set()
     doubled: set[str] = set()
     for tag in tags_named(soup, BLOCKS):
@@ -32,12 +39,19 @@ def page_shape(data: bytes, *, filename: str) -> PageShape:
         if place in texts:
             doubled.add(place)
         texts[place] = repeated_key(place, profile)
+        if keeps_sentences and is_spoken(profile) and not in_content(tag):
+            sentences.add(texts[place])
         if holds_only_links(profile):
             links.add(place)
         if len(texts) >= _MOST_PLACES:
             break
     single = {place: key for place, key in texts.items() if place not in doubled}
-    return PageShape(single, tuple(sorted(links - doubled)))
+    return PageShape(
+        name=page_name(filename),
+        texts=single,
+        link_places=tuple(sorted(links - doubled)),
+        sentences=tuple(sorted(sentences)),
+    )
 
 
 def is_part(tag: Tag, profile: Profile) -> bool:
@@ -51,3 +65,16 @@ def repeated_key(place: str, profile: Profile) -> str:
 def holds_only_links(profile: Profile) -> bool:
     """Nothing but links, but for a label of a few words and what the links' titles say."""
     return profile.links > 0 and profile.apart <= min(_LONGEST_LABEL, profile.characters // 2)
+
+
+def is_spoken(profile: Profile) -> bool:
+    """Whether it says a sentence outside links; what is shorter is a label."""
+    return (
+        profile.apart > _LONGEST_LABEL
+        or profile.said >= _SENTENCE_WORDS
+        or (profile.stops > 0 and profile.said >= _STOPPED_WORDS)
+    )
+
+
+def in_content(tag: Tag) -> bool:
+    return tag.name in _CONTENT or any(parent.name in _CONTENT for parent in tag.parents)

@@ -1,16 +1,24 @@
 """What stands around the content of a page and names nothing of itself, taken out before the page is read.
 
-*Frame*: what the layout of its site has learned. *Pointers*: parts that hold nothing but links to neighbours, to headings of the same
+*Frame*: what the layout of its site has learned; a sentence only where practically all pages say it and one keeps it. *Pointers*: parts that hold nothing but links to neighbours, to headings of the same
 page or to pages that are read as well, whose words stand where they lead. What is taken out leaves a mark, so that a title above it
 does not look empty.
 """
+
+from collections.abc import Mapping
 
 from bs4 import BeautifulSoup, Tag
 
 from knowledge.parsing.base import one_line
 from knowledge.parsing.html.profiles import PageLinks, Profile, place_of, profiles_of
-from knowledge.parsing.html.shapes import holds_only_links, is_part, repeated_key
-from knowledge.parsing.html.site import SiteLayout
+from knowledge.parsing.html.shapes import (
+    holds_only_links,
+    in_content,
+    is_part,
+    is_spoken,
+    repeated_key,
+)
+from knowledge.parsing.html.site import SiteLayout, page_name
 from knowledge.parsing.html.tree import BLOCKS, HEADINGS, tags_named
 
 #: The name of the tag that stands where something was taken out.
@@ -22,8 +30,6 @@ _LEAST_POINTERS = 3
 #: A page of so many links, with so much of its text in them, is an index.
 _INDEX_LINKS = 30
 _INDEX_SHARE = 0.35
-#: What all pages say in more characters than this outside links is kept on one of them.
-_SENTENCE_CHARACTERS = 60
 _LABELS = frozenset([*HEADINGS, "caption", "dt", "summary", "strong", "b"])
 _LISTS = frozenset("ul ol dl menu table div section aside details tr dd td".split())
 
@@ -46,7 +52,7 @@ class _Surroundings:
         self._soup = soup
         self._profiles = profiles
         self._layout = layout
-        self._is_keeper = layout is not None and layout.keeps(links.name)
+        self._name = page_name(links.name)
         self._headings = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
         whole = self._profiles[id(soup)]
         self._is_index = (
@@ -79,10 +85,19 @@ class _Surroundings:
         if self._layout is None or not is_part(tag, profile):
             return False
         place = place_of(tag)
-        if repeated_key(place, profile) in self._layout.repeated:
-            return not (self._is_keeper and profile.apart >= _SENTENCE_CHARACTERS)
+        key = repeated_key(place, profile)
+        if key in self._layout.repeated:
+            return self._is_repeated_frame(tag, profile, key, self._layout.keepers)
         in_place = place in self._layout.link_places and holds_only_links(profile)
         return in_place and 2 * profile.outside <= profile.links
+
+    def _is_repeated_frame(
+        self, tag: Tag, profile: Profile, key: str, keepers: Mapping[str, str | None]
+    ) -> bool:
+        if not is_spoken(profile):
+            return key in keepers or holds_only_links(profile) or not in_content(tag)
+        keeper = keepers.get(key)
+        return keeper not in (None, self._name) and not in_content(tag)
 
     def _is_pointers(self, tag: Tag, profile: Profile) -> bool:
         if self._is_index and tag.name in ("ul", "ol", "dl", "table"):

@@ -1,5 +1,11 @@
 """What stands around the content of pages: neighbours, contents, the frame that a site's pages share, and where each page is."""
 
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from knowledge.parsing.base import ParsedDocument
 from knowledge.parsing.html.page import parse_html
 from knowledge.parsing.html.shapes import page_shape
@@ -147,3 +153,85 @@ def test_list_of_names_in_code_that_other_pages_explain_is_content() -> None:
 def test_layout_survives_its_json() -> None:
     layout = site(8, "<h1>Titre {0}</h1><p>Texte {0}.</p>")
     assert SiteLayout.from_json(layout.as_json()) == layout
+
+
+MINORS = "Cette démarche n'est pas ouverte aux mineurs"
+BOXES = [f"{MINORS} ni aux personnes sous tutelle, sauf accord écrit du juge.", f"{MINORS}."]
+
+
+def saying(box: str, pages: dict[str, str]) -> list[str]:
+    """Which pages of a site still say a text once they are read."""
+    shapes = [page_shape(page.encode(), filename=name) for name, page in pages.items()]
+    layout = learn_layout(shapes, pages)
+    return [
+        name
+        for name, page in pages.items()
+        if box in said(parse_html(page.encode(), filename=name, layout=layout))
+    ]
+
+
+def pages_with(
+    part: str, on: Sequence[int], *, content: str = "div", count: int = 10
+) -> dict[str, str]:
+    return {
+        f"p{n}.html"
+        if n
+        else "index.html": f"<html><body><{content}><h1>Titre {n}</h1><p>Texte {n}.</p>"
+        f"{part if n in on else ''}</{content}></body></html>"
+        for n in range(count)
+    }
+
+
+@pytest.mark.parametrize("box", BOXES)
+@pytest.mark.parametrize("content", ["main", "article", "div"])
+def test_sentence_that_some_pages_say_stays_on_each_of_them(box: str, content: str) -> None:
+    part = f"<div class='alerte'><p>{box}</p></div>"
+    pages = pages_with(part, [2, 4, 6, 8], content=content)
+
+    assert saying(box, pages) == ["p2.html", "p4.html", "p6.html", "p8.html"]
+
+
+def test_sentence_that_nearly_all_pages_say_is_kept_on_one_that_says_it() -> None:
+    pages = pages_with(f"<div class='alerte'><p>{BOXES[1]}</p></div>", range(1, 10))
+    assert saying(BOXES[1], pages) == ["p1.html"]
+
+
+def test_sentence_within_the_content_of_all_pages_stays_on_each() -> None:
+    pages = pages_with(f"<div class='alerte'><p>{BOXES[1]}</p></div>", range(10), content="main")
+    assert saying(BOXES[1], pages) == list(pages)
+
+
+def test_page_that_reads_only_its_content_keeps_no_sentence_for_the_others() -> None:
+    frame = f"<div class='alerte'><p>{BOXES[0]}</p></div></body>"
+    plain, with_main = pages_with("", []), pages_with("", [], content="main")
+    pages = plain | {"index.html": with_main["index.html"]}
+    pages = {name: page.replace("</body>", frame) for name, page in pages.items()}
+    assert saying(BOXES[0], pages) == ["p1.html"]
+
+
+def test_label_within_the_content_goes_where_nearly_all_pages_say_it() -> None:
+    label = "<p class='label'>Démarche payante</p>"
+    some = pages_with(label, [2, 4, 6, 8], content="main")
+    assert saying("Démarche payante", some) == ["p2.html", "p4.html", "p6.html", "p8.html"]
+    assert saying("Démarche payante", pages_with(label, range(10), content="main")) == []
+    assert saying("Démarche payante", pages_with(label, [2, 4, 6, 8])) == []
+
+
+@given(
+    box=st.sampled_from(BOXES),
+    saying_it=st.sets(st.integers(0, 9), min_size=1),
+    around=st.sampled_from(["{}", "<div class='a'>{}</div>", "<div>Bon<p>{0}</p></div>", "<p>{0}</p><p>{0}</p>"]),
+    content=st.sampled_from(["div", "main", "article"]),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_no_sentence_of_a_site_is_lost(
+    box: str, saying_it: set[int], around: str, content: str
+) -> None:
+    pages = pages_with(
+        around.format(f"<div class='b'>{box}</div>"), sorted(saying_it), content=content
+    )
+    kept = saying(box, pages)
+
+    assert kept
+    if len(saying_it) < 9:
+        assert len(kept) == len(saying_it)
