@@ -24,8 +24,13 @@ from knowledge.language.stemming import common_stem
 from knowledge.search import Passage
 
 _LEFT_OUT = "[…]"
-#: Where a sentence ends: before a capital, a figure, a quotation or a span of code, so that « art. L. 12 » is one.
-_SENTENCE = re.compile(r"(?<=[.!?…])[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*\d])")
+#: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »).
+_LONGEST_ABBREVIATION = 4
+_NO_ABBREVIATION = "".join(
+    rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1)
+)
+#: Where a sentence ends: before a capital, a quotation or a span of code.
+_SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
 #: A sentence that begins so says nothing without the one before it.
 _LEANING = re.compile(
     r"(?:il|elle|ils|elles|ce|cela|ceci|cette|ces|celui|celle|dans ce cas|en effet|toutefois|cependant|sinon|de plus|en outre|ainsi|"

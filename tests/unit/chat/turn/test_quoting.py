@@ -100,6 +100,29 @@ def test_sentence_comes_with_the_one_that_it_leans_on() -> None:
     assert "15 ans" not in told
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "La dispense prévue par l'art. L. 512 ne vaut pas pour les apprentis.",
+        "Les réclamations sont à adresser à M. Dupont avant la fin du trimestre.",
+        "Le remboursement arrive dans un délai de max. 30 jours après la réclamation.",
+        "Le recours se fonde sur l'art. R. 421-3 du code forestier.",
+        "Le remboursement arrive en approx. 30 jours après la réclamation.",
+    ],
+)
+def test_sentence_is_not_cut_after_an_abbreviation_or_before_a_figure(
+    sentence: str, settings: Settings
+) -> None:
+    settings.MAX_QUOTE_CHARACTERS = 1
+    assert telling_part(f"{PADDING}{sentence} {PADDING}", sentence) == f"[…] {sentence} […]"
+
+
+def test_sentence_is_cut_after_a_word_or_a_year(settings: Settings) -> None:
+    settings.MAX_QUOTE_CHARACTERS = 1
+    text = f"Le service ferme en 2024. Les badges se rendent à la sortie. {PADDING}"
+    assert telling_part(text, "badges ?") == "[…] Les badges se rendent à la sortie. […]"
+
+
 def test_word_that_the_best_sentence_lacks_is_looked_for_in_the_others() -> None:
     text = f"""\
 **shared_pool (integer)**
