@@ -44,8 +44,6 @@ _IN_HEADING = 0.3
 #: What a word counts that a chosen piece has; a further piece is taken that adds so much of what the best one has.
 _SAID_ALREADY = 0.4
 _WORTH_IT = 0.3
-#: A passage of whose words another of its document has so many says nothing new: one word in twenty is a slip of writing.
-_TWINS = 0.95
 
 
 @dataclass(slots=True)
@@ -82,12 +80,16 @@ def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
 
 
 def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
-    """Of one document: its words and figures are the other's. Of two: one writing, since « nord » and « sud » are two answers."""
-    if passage.document_id != kept.document_id:
+    """At one place, for no other question: of one document its words stand in the other's, of two the writing is one.
+
+    Nothing weaker: « sans » and « avec », « nord » and « sud » are two answers, « Oui » to two questions as well.
+    """
+    if passage.place() != kept.place() or passage.question not in ("", kept.question):
+        return False
+    if passage.document_id is None or passage.document_id != kept.document_id:
         return same_writing(passage.content, kept.content)
-    said, ours = set(_stems(kept.content)), set(_stems(passage.content))
-    has_new_figures = any(stem.isdigit() for stem in ours - said)
-    return not has_new_figures and len(ours & said) >= _TWINS * len(ours)
+    ours, theirs = (" ".join(each.content.casefold().split()) for each in (passage, kept))
+    return f" {ours} " in f" {theirs} "
 
 
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:

@@ -1,5 +1,7 @@
 """The answer without a model: the sentences that answer, with their list, table or code whole, and where the rest is."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,19 +156,55 @@ def test_what_is_left_out_is_marked_and_the_end_says_where_the_rest_is() -> None
     assert "entier" not in whole
 
 
-def test_twins_are_one_passage_and_other_figures_are_none() -> None:
+def test_twins_are_one_passage_and_other_words_are_none() -> None:
     text = "La demande de passeport se fait en mairie, sur rendez-vous, et coûte 86 euros."
-    twin, dearer = text.replace("et coûte", "elle coûte"), text.replace("86", "96")
     found = [
         passage(text),
-        passage(twin, chunk_id=2),
-        passage(dearer, chunk_id=3),
+        passage(text.upper().replace(" ", "\n"), chunk_id=2),
+        passage(text.replace("86", "96"), chunk_id=3),
         passage(f"{text} {PADDING}", chunk_id=4),
         passage(text.replace("mairie", "préfecture"), chunk_id=5),
         passage(text.replace("mairie", "préfecture"), document_id=2, chunk_id=6),
         passage(text, document_id=2, chunk_id=7),
+        passage(PADDING, chunk_id=8),
+        passage(PADDING, document_id=2, chunk_id=9),
     ]
-    assert [each.chunk_id for each in without_twins(found, 9)] == [1, 3, 4, 5]
+    assert [each.chunk_id for each in without_twins(found, 9)] == [1, 3, 4, 5, 9]
+
+
+@pytest.mark.parametrize(
+    ("said", "opposite"),
+    [
+        ("La demande est acceptée.", "La demande n'est pas acceptée."),
+        ("Badge with a photo.", "Badge without a photo."),
+        ("Repas avec les enfants.", "Repas sans les enfants."),
+        (f"{PADDING}Elle est acceptée d'office.", f"{PADDING}Elle est refusée d'office."),
+        ("Le dossier est incomplet.", "complet."),
+        ("Le délai est ≥ 3 jours.", "Le délai est ≤ 3 jours."),
+    ],
+)
+def test_opposites_of_one_place_are_both_quoted(said: str, opposite: str) -> None:
+    for first, second in ((said, opposite), (opposite, said)):
+        found = [passage(first), passage(second, chunk_id=2)]
+        assert without_twins(found, 9) == found
+
+
+def test_one_text_at_two_places_is_two_answers() -> None:
+    text = "Le ramassage a lieu le mardi."
+    north, south = (passage(text, chunk_id=at) for at in (1, 2))
+    north, south = replace(north, parent_context="Nord"), replace(south, parent_context="Sud")
+    elsewhere = replace(north, document_id=2, title="Autre ville")
+    found = [north, south, elsewhere]
+    assert without_twins(found, 9) == found
+    assert without_twins([north, replace(north, document_id=2)], 9) == [north]
+
+
+def test_one_answer_to_two_questions_is_two_answers() -> None:
+    cat = replace(passage("Oui.", document_id=1), question="Peut-on venir avec un chat ?")
+    dog = replace(cat, question="Peut-on venir avec un chien ?", content="Oui. En laisse.")
+    text = passage("Oui. En laisse.", chunk_id=3)
+    assert without_twins([text, dog, cat], 9) == [text, dog, cat]
+    assert without_twins([dog, text], 9) == [dog]
 
 
 def test_of_twins_the_next_passage_takes_the_place() -> None:
