@@ -1,14 +1,14 @@
 """The answer where no model writes one: of each passage the sentences that answer, with their list, table or code whole. Pure.
 
-A short passage is quoted whole. Of a longer one the pieces that share the question's rarest words are taken, a sentence of prose with
-the one that it leans on, a block of its own (list, table, code) with the sentence that announces it; what is left out is marked, and
-the end says where the rest is. Words are compared by their stems; where none is shared, the beginning is quoted.
+A short passage is quoted whole. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
+its sense, even over the limit: its headings, the sentence before its list, table or code, the one that it leans on, the exception that
+follows it; what is left out is marked, and the end says where the rest is. Words are compared by their stems; where none is shared, the beginning is quoted.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from math import log
@@ -24,23 +24,35 @@ from knowledge.language.stemming import common_stem
 from knowledge.search import Passage
 
 _LEFT_OUT = "[…]"
-#: Where a sentence ends: before a capital, a figure, a quotation or a span of code, so that « art. L. 12 » is one.
-_SENTENCE = re.compile(r"(?<=[.!?…])[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*\d])")
-#: A sentence that begins so says nothing without the one before it.
-_LEANING = re.compile(
-    r"(?:il|elle|ils|elles|ce|cela|ceci|cette|ces|celui|celle|dans ce cas|en effet|toutefois|cependant|sinon|de plus|en outre|ainsi|"
-    r"it|its|this|that|these|those|they|he|she|such|however|otherwise|thus|therefore|instead|in this case|also|then)\b",
-    re.IGNORECASE,
+#: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »).
+_LONGEST_ABBREVIATION = 4
+_NO_ABBREVIATION = "".join(
+    rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1)
 )
-#: A line in bold is the title, or the term, of what follows.
-_TERM = re.compile(r"\*\*[^*]+\*\*")
+#: Where a sentence ends: before a capital, a quotation or a span of code.
+_SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
+#: A sentence that begins so, folded, says nothing without the one before it.
+_LEANING = re.compile(
+    r"(?:il|elle|ils|elles|ce|cela|ceci|cette|ces|celui|celle|dans ce cas|en effet|sinon|de plus|en outre|ainsi|"
+    r"it|its|this|that|these|those|they|he|she|such|otherwise|thus|therefore|instead|in this case|also|then)\b"
+)
+#: Nor is the one before it true without one that begins so, folded, behind its marks.
+_CONTRASTING = re.compile(
+    r"(?:\d+[.)])?[\W_]{0,9}(?:sauf|hormis|excepte(?:e?s|e)?|(?:a l'|par |une )?exceptions?|mais|neanmoins|toutefois|cependant|pourtant|"
+    r"en revanche|a moins|uniquement si|seulement si|seule?s?|par derogation|"
+    r"except|unless|but|however|nevertheless|only)\b"
+)
+#: A sentence that begins so behind another of its piece, which ends in a short word.
+_CONTRASTING_INSIDE = re.compile(rf"[.!?][ \t]+{_CONTRASTING.pattern}")
+#: What stands in bold at the beginning of a paragraph; alone on its line it is the title, or the term, of what follows.
+_BOLD = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__)[ \t]*:?")
+#: How deep a bold line stands: under any heading (1 to 6).
+_BOLD_LEVEL = 7
 #: What a word counts that the passage's own headings say: every piece is about it.
 _IN_HEADING = 0.3
 #: What a word counts that a chosen piece has; a further piece is taken that adds so much of what the best one has.
 _SAID_ALREADY = 0.4
 _WORTH_IT = 0.3
-#: A passage of whose words another of its document has so many says nothing new: one word in twenty is a slip of writing.
-_TWINS = 0.95
 
 
 @dataclass(slots=True)
@@ -50,10 +62,15 @@ class _Piece:
     text: str
     block: int
     is_prose: bool
-    #: Not quoted without the piece before it: a block that is announced, a sentence that leans on another.
-    leans: bool = False
-    #: Not quoted without the piece after it: a heading, an announcement.
-    announces: bool = False
+    #: Of a title: how deep it stands, from 1; 0 for what is none.
+    level: int = 0
+    #: The places of the pieces without which it might say the contrary.
+    needs: set[int] = field(default_factory=set)
+
+    @property
+    def announces(self) -> bool:
+        """Not chosen without the piece after it."""
+        return self.level > 0 or self.text.rstrip("*_ ").endswith(":")
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
@@ -77,12 +94,16 @@ def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
 
 
 def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
-    """Of one document: its words and figures are the other's. Of two: one writing, since « nord » and « sud » are two answers."""
-    if passage.document_id != kept.document_id:
+    """At one place, for no other question: of one document its words stand in the other's, of two the writing is one.
+
+    Nothing weaker: « sans » and « avec », « nord » and « sud » are two answers, « Oui » to two questions as well.
+    """
+    if passage.place() != kept.place() or passage.question not in ("", kept.question):
+        return False
+    if passage.document_id is None or passage.document_id != kept.document_id:
         return same_writing(passage.content, kept.content)
-    said, ours = set(_stems(kept.content)), set(_stems(passage.content))
-    has_new_figures = any(stem.isdigit() for stem in ours - said)
-    return not has_new_figures and len(ours & said) >= _TWINS * len(ours)
+    ours, theirs = (" ".join(each.content.casefold().split()) for each in (passage, kept))
+    return f" {ours} " in f" {theirs} "
 
 
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:
@@ -107,30 +128,103 @@ def telling_part(content: str, question: str, place: str = "") -> str:
     limit = settings.MAX_QUOTE_CHARACTERS
     if len(content) <= limit:
         return content
-    pieces = list(_pieces(content))
+    pieces = _pieces(content)
     chosen = _choose(pieces, _ranked(_weighted(pieces, question, place)), limit)
     return _joined(pieces, chosen)
 
 
-def _pieces(content: str) -> Iterator[_Piece]:
+def _pieces(content: str) -> list[_Piece]:
+    pieces = list(_cut(content))
+    _put_under_titles(pieces)
+    _put_under_announcements(pieces)
+    for at in range(1, len(pieces)):
+        _tie_to_previous(pieces, at)
+    return pieces
+
+
+def _cut(content: str) -> Iterator[_Piece]:
     lines = content.split("\n")
     tops = [t for t in _parser().parse(content) if t.level == 0 and t.map and t.nesting >= 0]
-    previous: _Piece | None = None
     for block, token in enumerate(tops):
         start, end = token.map or [0, 0]
         text = "\n".join(lines[start:end]).strip("\n")
-        is_prose = token.type == "paragraph_open"
-        texts = _SENTENCE.split(" ".join(text.split("\n"))) if is_prose else [text]
-        if token.type in ("bullet_list_open", "ordered_list_open"):
-            texts = _items(text)
-        for position, each in enumerate(texts):
-            is_announced = not position and previous is not None and previous.announces
-            piece = _Piece(each, block, is_prose)
-            piece.leans = is_announced or (is_prose and position > 0 and bool(_LEANING.match(each)))
-            is_title = token.type == "heading_open" or bool(_TERM.fullmatch(each))
-            piece.announces = is_title or each.rstrip("* ").endswith(":")
-            yield piece
-            previous = piece
+        if token.type == "paragraph_open":
+            yield from _sentences(text, block)
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            yield from (_Piece(each, block, is_prose=False) for each in _items(text))
+        else:
+            level = int(token.tag[1:]) if token.type == "heading_open" else 0
+            yield _Piece(text, block, is_prose=False, level=level)
+
+
+def _sentences(text: str, block: int) -> Iterator[_Piece]:
+    """Of a paragraph; a first line in bold is a title."""
+    first, *others = text.split("\n")
+    if _BOLD.fullmatch(first.strip()):
+        yield _Piece(first, block, is_prose=True, level=_BOLD_LEVEL)
+    else:
+        others = [first, *others]
+    if others:
+        yield from (
+            _Piece(each, block, is_prose=True) for each in _SENTENCE.split(" ".join(others))
+        )
+
+
+def _put_under_titles(pieces: Sequence[_Piece]) -> None:
+    titles: list[int] = []
+    for at, piece in enumerate(pieces):
+        if piece.level:
+            titles = [each for each in titles if pieces[each].level < piece.level]
+        piece.needs.update(titles)
+        if piece.level:
+            titles.append(at)
+
+
+def _put_under_announcements(pieces: Sequence[_Piece]) -> None:
+    """A list, table or code under the sentence before it, whatever its sign; a block under a colon, a paragraph under its bold words."""
+    sentence: int | None = None
+    start = 0
+    for at, piece in enumerate(pieces):
+        if not at or piece.block != pieces[at - 1].block:
+            start = at
+        if start and pieces[start - 1].announces:
+            piece.needs.add(start - 1)
+        if piece.is_prose and at > start and _BOLD.match(pieces[start].text):
+            piece.needs.add(start)
+        if piece.is_prose or piece.level:
+            sentence = None if piece.level else at
+        elif sentence is not None:
+            piece.needs.add(sentence)
+
+
+def _tie_to_previous(pieces: Sequence[_Piece], at: int) -> None:
+    """What leans on the piece before it needs that; what restricts it, or speaks of a whole list, is needed by it as well."""
+    piece, before = pieces[at], pieces[at - 1]
+    if before.level or piece.level not in (0, _BOLD_LEVEL):
+        return
+    said = fold(piece.text)
+    leans = piece.is_prose and bool(_LEANING.match(said))
+    contrasts = bool(_CONTRASTING.match(said) or (leans and _CONTRASTING_INSIDE.search(said)))
+    is_about_a_block = leans and not before.is_prose
+    if contrasts or is_about_a_block or (leans and piece.block == before.block):
+        piece.needs.add(at - 1)
+    if contrasts or is_about_a_block:
+        for each in range(_first_restricted(pieces, at), at):
+            pieces[each].needs.add(at)
+    if contrasts and piece.announces and at + 1 < len(pieces):
+        piece.needs.add(at + 1)
+
+
+def _first_restricted(pieces: Sequence[_Piece], at: int) -> int:
+    """Where begins what an exception is one to: the piece before it with what that leans on, or the whole list with its announcement."""
+    first = at - 1
+    whole = None if pieces[first].is_prose else pieces[first].block
+    whole = None if whole == pieces[at].block else whole
+    while first and not pieces[first - 1].level:
+        if first - 1 not in pieces[first].needs and pieces[first - 1].block != whole:
+            break
+        first -= 1
+    return first
 
 
 def _items(text: str) -> list[str]:
@@ -195,8 +289,10 @@ def _choose(pieces: Sequence[_Piece], ranked: Sequence[int], limit: int) -> set[
             break
         chosen = more
     last = max(chosen)
+    others = chosen - {last}
+    is_needed = not others or any(last in pieces[each].needs for each in others)
     # What it announces is in another passage.
-    return chosen - {last} if pieces[last].announces and len(chosen) > 1 else chosen
+    return others if pieces[last].announces and not is_needed else chosen
 
 
 def _with(pieces: Sequence[_Piece], chosen: set[int], at: int, limit: int) -> set[int] | None:
@@ -207,13 +303,17 @@ def _with(pieces: Sequence[_Piece], chosen: set[int], at: int, limit: int) -> se
 
 
 def _with_context(pieces: Sequence[_Piece], at: int) -> set[int]:
-    """A piece with those that it is not understood without."""
-    first = last = at
-    while first and (pieces[first].leans or pieces[first - 1].announces):
-        first -= 1
-    while last + 1 < len(pieces) and pieces[last].announces:
-        last += 1
-    return set(range(first, last + 1))
+    """A piece with what it announces, and with those that it is not understood without."""
+    left = [at]
+    while pieces[left[-1]].announces and left[-1] + 1 < len(pieces):
+        left.append(left[-1] + 1)
+    context: set[int] = set()
+    while left:
+        each = left.pop()
+        if each not in context:
+            context.add(each)
+            left.extend(pieces[each].needs)
+    return context
 
 
 def _joined(pieces: Sequence[_Piece], chosen: Iterable[int]) -> str:
@@ -225,9 +325,9 @@ def _joined(pieces: Sequence[_Piece], chosen: Iterable[int]) -> str:
     text += pieces[order[0]].text
     for before, at in pairwise(order):
         gap = at - before > 1
-        if pieces[at].block == pieces[before].block:
+        if pieces[at].block == pieces[before].block and (pieces[at].is_prose or not gap):
             between = " " if pieces[at].is_prose else "\n"
-            text += f"{between}{_LEFT_OUT}{between}" if gap and pieces[at].is_prose else between
+            text += f"{between}{_LEFT_OUT}{between}" if gap else between
         else:
             text += f"\n\n{_LEFT_OUT}\n\n" if gap else "\n\n"
         text += pieces[at].text
