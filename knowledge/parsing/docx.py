@@ -48,10 +48,12 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 def _read(document: Any) -> Outline:
     outline = Outline()
     items: list[str] = []
+    #: The notes of these items, which stand after their list.
+    beside: list[str] = []
     notes = _footnotes(document)
     for part in _parts(document):
         if isinstance(part, Table):
-            _flush(outline, items)
+            _flush(outline, items, beside)
             outline.add(_table(part), kind="table")
             continue
         if _CONTENTS_STYLE.match(part.style.name if part.style is not None else ""):
@@ -61,12 +63,13 @@ def _read(document: Any) -> Outline:
         if text and _is_item(part, style):
             depth = min(_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0), 5)
             items.append(f"{'  ' * depth}- {text}")
+            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
             continue
-        _flush(outline, items)
+        _flush(outline, items, beside)
         _paragraph(outline, part, style, text)
         for number in _note_numbers(part):
             outline.add(notes.pop(number, ""))
-    _flush(outline, items)
+    _flush(outline, items, beside)
     for note in notes.values():
         outline.add(note)
     return outline
@@ -108,9 +111,12 @@ def _note_numbers(part: Any) -> Iterator[str]:
         yield f"{kind}s{node.get(f'{_W}id')}"
 
 
-def _flush(outline: Outline, items: list[str]) -> None:
+def _flush(outline: Outline, items: list[str], beside: list[str]) -> None:
     outline.add("\n".join(items), kind="list")
+    for note in beside:
+        outline.add(note)
     items.clear()
+    beside.clear()
 
 
 def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
