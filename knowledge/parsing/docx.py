@@ -1,6 +1,6 @@
 """Word documents (DOCX): headings by style, lists, tables with their merged cells, notes after what they are noted at.
 
-The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, deleted text and tables of contents
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, text deleted or moved away and tables of contents
 are not read.
 """
 
@@ -25,9 +25,10 @@ _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-#: Deleted text, stops of tabulators, and the second form of what is there in a newer one.
+#: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer one.
 _UNREAD = (
     f"{_W}del",
+    f"{_W}moveFrom",
     f"{_W}tabs",
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 )
@@ -144,7 +145,7 @@ def _is_item(part: Any, style: str) -> bool:
 
 
 def _text(part: Any) -> str:
-    """The paragraph's text, hyperlinks and inserted text included, deleted text not."""
+    """The paragraph's text, hyperlinks, inserted text and text moved here included, deleted text and text moved away not."""
     pieces: list[str] = []
     marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
     for node in part._p.iter(*marks):

@@ -175,3 +175,15 @@ def test_note_of_an_item_stands_after_its_list_under_the_same_heading(after: str
         "Sauf stagiaires.",
     ]
     assert blocks[0].headings == blocks[1].headings
+
+
+def test_text_is_read_where_it_was_moved_to_alone() -> None:
+    document = docx.Document()
+    for name, text in (("moveFrom", "Lundi"), ("moveTo", "Mardi")):
+        paragraph = document.add_paragraph(text)
+        run = paragraph.runs[0]._r
+        moved = run.makeelement(run.tag.replace("}r", f"}}{name}"), {})
+        run.addprevious(moved)
+        moved.append(run)
+    parsed = parse_document(saved(document), filename="note.docx")
+    assert [block.text for block in parsed.blocks] == ["Mardi"]
