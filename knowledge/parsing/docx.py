@@ -1,6 +1,6 @@
 """Word documents (DOCX): headings by style, lists, tables with their merged cells, notes after what they are noted at.
 
-The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, deleted text and tables of contents
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, text deleted or moved away and tables of contents
 are not read.
 """
 
@@ -25,9 +25,10 @@ _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-#: Deleted text, stops of tabulators, and the second form of what is there in a newer one.
+#: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer one.
 _UNREAD = (
     f"{_W}del",
+    f"{_W}moveFrom",
     f"{_W}tabs",
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 )
@@ -48,10 +49,12 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 def _read(document: Any) -> Outline:
     outline = Outline()
     items: list[str] = []
+    #: The notes of these items, which stand after their list.
+    beside: list[str] = []
     notes = _footnotes(document)
     for part in _parts(document):
         if isinstance(part, Table):
-            _flush(outline, items)
+            _flush(outline, items, beside)
             outline.add(_table(part), kind="table")
             continue
         if _CONTENTS_STYLE.match(part.style.name if part.style is not None else ""):
@@ -61,12 +64,13 @@ def _read(document: Any) -> Outline:
         if text and _is_item(part, style):
             depth = min(_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0), 5)
             items.append(f"{'  ' * depth}- {text}")
+            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
             continue
-        _flush(outline, items)
+        _flush(outline, items, beside)
         _paragraph(outline, part, style, text)
         for number in _note_numbers(part):
             outline.add(notes.pop(number, ""))
-    _flush(outline, items)
+    _flush(outline, items, beside)
     for note in notes.values():
         outline.add(note)
     return outline
@@ -108,9 +112,12 @@ def _note_numbers(part: Any) -> Iterator[str]:
         yield f"{kind}s{node.get(f'{_W}id')}"
 
 
-def _flush(outline: Outline, items: list[str]) -> None:
+def _flush(outline: Outline, items: list[str], beside: list[str]) -> None:
     outline.add("\n".join(items), kind="list")
+    for note in beside:
+        outline.add(note)
     items.clear()
+    beside.clear()
 
 
 def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
@@ -138,7 +145,7 @@ def _is_item(part: Any, style: str) -> bool:
 
 
 def _text(part: Any) -> str:
-    """The paragraph's text, hyperlinks and inserted text included, deleted text not."""
+    """The paragraph's text, hyperlinks, inserted text and text moved here included, deleted text and text moved away not."""
     pieces: list[str] = []
     marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
     for node in part._p.iter(*marks):

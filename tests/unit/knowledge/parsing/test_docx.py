@@ -6,6 +6,8 @@ from typing import Any
 
 import docx
 import pytest
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
 from pytest_django.fixtures import Settings
 
 from knowledge.exceptions import UnreadableDocumentError
@@ -131,3 +133,57 @@ def test_text_of_content_controls_is_read_and_a_table_of_contents_is_not() -> No
     document.add_paragraph("Horaires 3", style=style)
     parsed = parse_document(saved(document), filename="a.docx")
     assert [block.text for block in parsed.blocks] == ["Dedans \\df, C:\\Users\\bob"]
+
+
+def noted(paragraph: Any, number: int) -> None:
+    reference = paragraph.add_run()._r
+    note = reference.makeelement(reference.tag.replace("}r", "}footnoteReference"), {})
+    note.set(note.tag.replace("footnoteReference", "id"), str(number))
+    reference.append(note)
+
+
+def with_footnotes(document: Any, texts: dict[int, str]) -> bytes:
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    notes = "".join(
+        f'<w:footnote w:id="{number}"><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:footnote>'
+        for number, text in texts.items()
+    )
+    blob = f'<w:footnotes xmlns:w="{space}">{notes}</w:footnotes>'.encode()
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(PackURI("/word/footnotes.xml"), kind, blob, document.part.package)
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+    document.part.relate_to(part, relation)
+    return saved(document)
+
+
+@pytest.mark.parametrize("after", ["heading", "table", "end"])
+def test_note_of_an_item_stands_after_its_list_under_the_same_heading(after: str) -> None:
+    document = docx.Document()
+    document.add_heading("Primes", 1)
+    noted(document.add_paragraph("Prime de 500 €", style="List Bullet"), 2)
+    document.add_paragraph("Prime de 100 €", style="List Bullet")
+    if after == "table":
+        document.add_table(1, 1).cell(0, 0).text = "Montants"
+    if after != "end":
+        document.add_heading("Congés", 1)
+        noted(document.add_paragraph("Cinq semaines."), 3)
+    data = with_footnotes(document, {2: "Sauf stagiaires.", 3: "Au prorata."})
+    blocks = parse_document(data, filename="note.docx").blocks
+
+    assert [block.text for block in blocks[:2]] == [
+        "- Prime de 500 €\n- Prime de 100 €",
+        "Sauf stagiaires.",
+    ]
+    assert blocks[0].headings == blocks[1].headings
+
+
+def test_text_is_read_where_it_was_moved_to_alone() -> None:
+    document = docx.Document()
+    for name, text in (("moveFrom", "Lundi"), ("moveTo", "Mardi")):
+        paragraph = document.add_paragraph(text)
+        run = paragraph.runs[0]._r
+        moved = run.makeelement(run.tag.replace("}r", f"}}{name}"), {})
+        run.addprevious(moved)
+        moved.append(run)
+    parsed = parse_document(saved(document), filename="note.docx")
+    assert [block.text for block in parsed.blocks] == ["Mardi"]
