@@ -1,14 +1,22 @@
 """« Corriger »: what the page shows, what it withdraws, what it closes, and its proof."""
 
+import itertools
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.test import TestCase
+from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
-from chat.thread.verdicts import dismiss_verdicts, give_feedback, take_verdicts
+from chat.thread.verdicts import (
+    dismiss_verdicts,
+    give_feedback,
+    settle_verdict,
+    take_verdicts,
+)
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -273,10 +281,38 @@ class FollowUpTests(TestCase):
         assert (up.follow_up, up.dismissed_at) == (None, None)
 
     def test_said_again_it_is_for_staff_again(self) -> None:
-        dismiss_verdicts(Feedback.objects.all(), self.user)
+        answer = make_learned(self.report.turn.conversation.deployment.agent)
+        ends: tuple[Callable[[], int], ...] = (
+            lambda: dismiss_verdicts(Feedback.objects.all(), self.user),
+            lambda: settle_verdict(self.report.pk, answer.pk),
+        )
+        for end in ends:
+            take_verdicts(Feedback.objects.all(), self.user)
+            assert end()
+            give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
+            self.report.refresh_from_db()
+            assert (self.report.follow_up, self.report.owner) == (FollowUp.TODO, None)
+            assert self.report.settled_by is None
+
+    def test_what_is_added_to_a_report_leaves_it_with_whoever_took_it(self) -> None:
+        take_verdicts(Feedback.objects.all(), self.user)
         give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
         self.report.refresh_from_db()
-        assert self.report.follow_up == FollowUp.TAKEN
+        assert (self.report.follow_up, self.report.owner) == (FollowUp.TAKEN, self.user)
+
+    def test_each_report_is_in_one_state_and_found_by_it(self) -> None:
+        now = timezone.now()
+        for columns in itertools.product((None, now), repeat=3):
+            names = ("settled_at", "dismissed_at", "withdrawn_at")
+            for verdict in Verdict:
+                report = self.make_report(verdict)
+                Feedback.objects.filter(pk=report.pk).update(
+                    **dict(zip(names, columns, strict=True))
+                )
+        for state in FollowUp:
+            page = self.client.get(admin_url(Feedback, "changelist", follow_up=state.value))
+            found = set(page.context["cl"].queryset)
+            assert found == {each for each in Feedback.objects.all() if each.follow_up == state}
 
     def test_each_state_is_a_filter(self) -> None:
         taken, dismissed = self.make_report(), self.make_report()
