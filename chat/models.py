@@ -486,11 +486,19 @@ class FollowUp(models.TextChoices):
 
 
 class FeedbackQuerySet(models.QuerySet["Feedback"]):
+    def standing(self) -> Self:
+        """Thumbs down that were not taken back. Each is open, settled or dismissed."""
+        return self.filter(verdict=Verdict.DOWN, withdrawn_at=None)
+
     def open(self) -> Self:
-        """Thumbs down that stand, and that nothing and nobody has ended; taken by somebody or not."""
-        return self.filter(
-            verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None, dismissed_at=None
-        )
+        """Those that nothing and nobody has ended; taken by somebody or not."""
+        return self.standing().filter(settled_at=None, dismissed_at=None)
+
+    def settled(self) -> Self:
+        return self.standing().filter(settled_at__isnull=False)
+
+    def dismissed(self) -> Self:
+        return self.standing().filter(settled_at=None, dismissed_at__isnull=False)
 
     def to_correct(self) -> Self:
         """Those that staff may act on: nothing of a temporary chat is used again."""

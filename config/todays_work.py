@@ -94,6 +94,8 @@ class Waiting:
     address: Callable[[], str]
     named: Callable[[], Sequence[Named]] | None = None
     why: str | Promise = ""
+    #: Whether that column does say since when they wait.
+    tells_since: bool = True
 
     def line(self, request: HttpRequest) -> Line | None:
         if not request.user.has_perms(self.rights):
@@ -105,7 +107,7 @@ class Waiting:
                 moments += oldest_first[: settings.FRONT_PAGE_COUNTED + 1]
         if not moments:
             return None
-        known = [moment for moment in moments if moment is not None]
+        known = [moment for moment in moments if moment is not None and self.tells_since]
         return Line(
             self.title,
             self.address(),
@@ -180,7 +182,8 @@ def _unmeasured(request: HttpRequest) -> Line | None:
 
 
 def _failed_turns_address() -> str:
-    return admin_url(Turn, "changelist", status__exact=TurnStatus.FAILED)
+    since = (timezone.now() - RECENT).isoformat(timespec="seconds")
+    return admin_url(Turn, "changelist", status__exact=TurnStatus.FAILED, started_at__gte=since)
 
 
 def _reports() -> list[Named]:
@@ -228,6 +231,7 @@ def _failed_builds() -> Rows:
 
 
 def _to_review(*, stale: bool) -> Callable[[], Sequence[tuple[Rows, str, str]]]:
+    """No column says since when an entry of the memory waits: these lines tell no duration."""
     return lambda: (
         (entries_to_review(stale=stale), "created_at", "faqs.change_cachedresponse"),
         (answers_to_review(stale=stale), "updated_at", "faqs.change_learnedresponse"),
@@ -259,6 +263,7 @@ WAITING: tuple[Waiting, ...] = (
         "warning",
         rows=_to_review(stale=True),
         rights=(),
+        tells_since=False,
         address=lambda: admin_url(LearnedResponse, "review", kind="stale"),
         why=_("Un passage dont elles viennent a changé, ou leur date de relecture est passée."),
     ),
@@ -268,6 +273,7 @@ WAITING: tuple[Waiting, ...] = (
         "warning",
         rows=_to_review(stale=False),
         rights=(),
+        tells_since=False,
         address=lambda: admin_url(LearnedResponse, "review", kind="other"),
     ),
     Waiting(

@@ -1,7 +1,8 @@
 """Answers that wait for a person to read them, of the memory and of the FAQ, as one list: the longest waiting first.
 
 Two kinds: those that time has overtaken (a passage changed, their review date passed), and the others (learned, imported,
-drafted, reported). Pages are merged of the first rows of each table, so that a list is bounded whatever is in them.
+drafted, reported). What a standing answer replaced waits for nobody: to validate it would put it back in the place of the newer
+one. Drafts of unanswered questions wait with their groups. Pages are merged of the first rows of each table, so that a list is bounded whatever is in them.
 """
 
 import re
@@ -12,14 +13,22 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from faqs.answers.precedence import vouch_for_entries
 from faqs.answers.writing import set_status as set_answer_status
 from faqs.memory.entries import set_status as set_entry_status
 from faqs.memory.origins import is_stale_answer
-from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, StatusReason
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    GroupStatus,
+    LearnedResponse,
+    LearnedStatus,
+    QuestionGroup,
+    StatusReason,
+)
 
 #: What any database takes for a key.
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
@@ -28,7 +37,7 @@ _OVERTAKEN = (StatusReason.CHUNK_CHANGED, StatusReason.REVIEW_DUE)
 
 def entries_to_review(*, stale: bool | None = None) -> QuerySet[CachedResponse]:
     """Entries of the memory; all of them, or only those that time has overtaken, or only the others."""
-    waiting = CachedResponse.objects.filter(status=EntryStatus.TO_REVIEW)
+    waiting = CachedResponse.objects.filter(~_newer_answer(), status=EntryStatus.TO_REVIEW)
     if stale is None:
         return waiting
     overtaken = Q(status_reason__in=_OVERTAKEN)
@@ -37,14 +46,27 @@ def entries_to_review(*, stale: bool | None = None) -> QuerySet[CachedResponse]:
 
 def answers_to_review(*, stale: bool | None = None) -> QuerySet[LearnedResponse]:
     """Validated answers and drafts; `stale` as for the entries."""
+    newer_entry = CachedResponse.objects.filter(
+        pk=OuterRef("superseded_by_entry"), status=EntryStatus.VALID
+    )
+    group = QuestionGroup.objects.filter(response=OuterRef("pk"), status=GroupStatus.DRAFTED)
     waiting: QuerySet[LearnedResponse] = LearnedResponse.objects.filter(
-        status=LearnedStatus.TO_REVIEW
+        ~_newer_answer(),
+        ~Exists(newer_entry),
+        # Its validation is that of its group, until a person has validated it once.
+        ~Exists(group) | Q(validated_at__isnull=False),
+        status=LearnedStatus.TO_REVIEW,
     )
     if stale is None:
         return waiting
     is_late = Q(review_date__isnull=False, review_date__lt=timezone.localdate())
     overtaken = is_late | Q(is_stale_answer())
     return waiting.filter(overtaken) if stale else waiting.filter(~overtaken)
+
+
+def _newer_answer() -> Exists:
+    """That an answer in service took the place of the row."""
+    return Exists(LearnedResponse.objects.standing().filter(pk=OuterRef("superseded_by")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +113,7 @@ def page_to_review(
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """How many answers a decision changed, and how many it left: gone, decided meanwhile, empty or overdue."""
+    """How many answers a decision changed, and how many it left: gone, decided or replaced meanwhile, empty or overdue."""
 
     changed: int
     left: int

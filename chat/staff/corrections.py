@@ -20,6 +20,7 @@ from faqs.answers.texts import cited_sources, without_citations
 from faqs.answers.writing import learn_from_message, save_learned, validate
 from faqs.loops import answer_question, close_groups
 from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
+from knowledge.language.folding import same_writing
 from knowledge.search import search_as
 
 #: Passages looked up for an answer that stood on none.
@@ -44,7 +45,7 @@ class Correction:
     given: str
     question: str
     answer: str
-    #: The validated answer that was made of it before.
+    #: The validated answer that was made of it before, while it stands: one that was replaced is no start.
     known: LearnedResponse | None
     #: The numbered sources of the answer.
     sources: Sequence[Mapping[str, Any]] = ()
@@ -59,9 +60,8 @@ class Correction:
         asked, answered = exchange_of(turn)
         if turn.status != TurnStatus.DONE or answered is None or not answered.content:
             raise NothingToCorrectError
-        known = LearnedResponse.objects.filter(
-            agent=agent_that_answered(turn), source_message=turn.pk
-        ).first()
+        made = LearnedResponse.objects.standing().filter(source_message=turn.pk)
+        known = made.filter(agent=agent_that_answered(turn)).first()
         own = asked.content if asked else ""
         question = known.question if known else own
         text = known.answer if known else _first_text(turn, answered)
@@ -98,6 +98,13 @@ class Correction:
         validate(row)
         save_learned(row, phrasings=[*phrasings, question], how=WrittenHow.CORRECTED, by=owner)
         return row
+
+    def is_marked_wrong(self, row: LearnedResponse) -> bool:
+        """Whether it is what the reader marked as wrong, word for word: it may have been put right since, or reworded."""
+        used = [each.get("learned_id") for each in self.sources if isinstance(each, Mapping)]
+        given, text = without_citations(self.given), without_citations(row.answer)
+        is_given = row.pk in used and same_writing(given, text)
+        return is_given and Feedback.objects.standing().filter(turn=self.turn).exists()
 
     def passages(self) -> list[dict[str, Any]]:
         """What the answer stood on, or what is found for its question now where it stood on nothing; numbered.

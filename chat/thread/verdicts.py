@@ -36,10 +36,13 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "reason": reason if verdict == Verdict.DOWN else "",
                 "comment": comment,
                 "withdrawn_at": None,
-                # Said again, it is for staff again.
-                "dismissed_at": None,
             },
         )
+        if verdict == Verdict.DOWN and (feedback.settled_at or feedback.dismissed_at):
+            # Said again, it is for staff again.
+            feedback.owner = feedback.settled_by = None
+            feedback.settled_at = feedback.dismissed_at = None
+            feedback.save()
     if verdict != Verdict.DOWN:
         _take_back(turn)
     elif feedback.reported_at is None:
@@ -63,8 +66,7 @@ def take_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None) ->
 
 def reopen_verdicts(verdicts: FeedbackQuerySet) -> int:
     """Thumbs down that somebody took or dismissed are open to everybody again; what an answer settled stays so."""
-    standing = verdicts.filter(verdict=Verdict.DOWN, withdrawn_at=None, settled_at=None)
-    return standing.update(owner=None, dismissed_at=None)
+    return verdicts.standing().filter(settled_at=None).update(owner=None, dismissed_at=None)
 
 
 def dismiss_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None) -> int:
@@ -77,8 +79,8 @@ def settle_verdict(key: int, learned_id: int | None) -> bool:
     verdict = Feedback.objects.filter(pk=key)
     if learned_id is None:
         return bool(verdict.update(settled_at=None, settled_by=None))
-    standing = verdict.filter(verdict=Verdict.DOWN, withdrawn_at=None)
-    return bool(standing.update(settled_at=timezone.now(), settled_by=learned_id))
+    settled = verdict.standing().update(settled_at=timezone.now(), settled_by=learned_id)
+    return bool(settled)
 
 
 def count_settled(learned_id: int) -> int:
@@ -88,9 +90,7 @@ def count_settled(learned_id: int) -> int:
 
 def report_again(turn_id: uuid.UUID) -> None:
     """A thumb down may come before what the answer teaches is kept: then that is barred now."""
-    feedback = Feedback.objects.filter(
-        turn=turn_id, verdict=Verdict.DOWN, withdrawn_at=None
-    ).first()
+    feedback = Feedback.objects.standing().filter(turn=turn_id).first()
     if feedback is not None:
         _report(feedback)
 

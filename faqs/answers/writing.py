@@ -21,7 +21,14 @@ from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasi
 from faqs.answers.versions import begin_history, record_versions
 from faqs.memory.keys import normalised_question
 from faqs.memory.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
-from faqs.models import LearnedResponse, LearnedStatus, Phrasing, WrittenHow
+from faqs.models import (
+    GroupStatus,
+    LearnedResponse,
+    LearnedStatus,
+    Phrasing,
+    QuestionGroup,
+    WrittenHow,
+)
 
 DEFAULT_CATEGORY = "FAQ"
 
@@ -131,6 +138,8 @@ def save_learned(
             keep_passages(response, passages)
         elif response.status == LearnedStatus.VALID and not is_new:
             accept_passages([response.pk])
+        if response.status == LearnedStatus.OBSOLETE:
+            _release_groups([response.pk])
         record_versions([response.pk], how=how, by=by)
         (take_effect if in_worker else mark_pending)([response.pk])
     response.refresh_from_db()
@@ -176,6 +185,8 @@ def set_status(
         )
         if status is LearnedStatus.VALID:
             accept_passages(keys)
+        elif status is LearnedStatus.OBSOLETE:
+            _release_groups(keys)
         record_versions(keys, how=WrittenHow.STATUS, by=by)
         take_effect(keys)
     return len(keys)
@@ -212,6 +223,12 @@ def record_served(learned_id: int) -> None:
     LearnedResponse.objects.filter(pk=learned_id).update(
         times_served=F("times_served") + 1, last_served_at=timezone.now()
     )
+
+
+def _release_groups(keys: Iterable[int]) -> None:
+    """Groups whose draft is withdrawn wait for an answer again."""
+    drafted = QuestionGroup.objects.filter(response__in=keys, status=GroupStatus.DRAFTED)
+    drafted.update(status=GroupStatus.OPEN, response=None)
 
 
 def _is_overdue(row: LearnedResponse) -> bool:

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.exceptions import ApplicationError
+from agents.llm.base import language_model
 from chat.models import AnswerSource, Feedback, Turn, TurnStatus
 from chat.staff.admin.forms import CorrectionForm
 from chat.staff.admin.private import (
@@ -122,7 +123,24 @@ class _Page:
         if row is None:
             messages.error(self.request, _("Cette réponse validée n’est plus en service."))
             return None
+        if self.correction.is_marked_wrong(row):
+            messages.error(
+                self.request,
+                _(
+                    "C’est la réponse marquée comme fausse : donnez-en une autre, ou écrivez la bonne."
+                ),
+            )
+            return None
         question = _as_question(self.request.POST.get("question")) or self.correction.question
+        self.withdrawn = self._foreseen(question, row.answer, exclude=row)
+        if self._is_unseen(self.request.POST.get("shown", "")):
+            messages.warning(
+                self.request,
+                _(
+                    "Cette réponse en remplace d’autres, montrées ci-dessous : donnez-la de nouveau pour confirmer."
+                ),
+            )
+            return None
         self.correction.give(row, question=question, owner=signed_in(self.request))
         return self._close(row)
 
@@ -131,9 +149,9 @@ class _Page:
         if not self.form.is_valid():
             return None
         data = self.form.cleaned_data
-        found = self._foreseen(data["question"], data["answer"])
-        self.withdrawn = found
-        if found is not None and found.keys - set(data["shown"].split()):
+        known = self.correction.known
+        self.withdrawn = self._foreseen(data["question"], data["answer"], exclude=known)
+        if self._is_unseen(data["shown"]):
             messages.warning(
                 self.request,
                 _(
@@ -164,19 +182,24 @@ class _Page:
         is_key = key.isdecimal() and len(key) < 19
         return standing.filter(pk=int(key)).first() if is_key else None
 
-    def _foreseen(self, question: str, answer: str = "") -> Withdrawn | None:
+    def _is_unseen(self, shown: str) -> bool:
+        """Whether something would be withdrawn that the page has not shown."""
+        return self.withdrawn is not None and not self.withdrawn.keys <= set(shown.split())
+
+    def _foreseen(
+        self, question: str, answer: str = "", *, exclude: LearnedResponse | None
+    ) -> Withdrawn | None:
         """`None` where it cannot be looked up: the answer is kept all the same."""
-        known = self.correction.known
+        own = exclude.pk if exclude else None
         try:
-            return foresee(
-                self.correction.agent, question, answer, exclude=known.pk if known else None
-            )
+            return foresee(self.correction.agent, question, answer, exclude=own)
         except ApplicationError:
             return None
 
     def shown(self) -> HttpResponse:
         question = _as_question(self.form["question"].value()) or self.correction.question
-        withdrawn = self.withdrawn or self._foreseen(question)
+        known = self.correction.known
+        withdrawn = self.withdrawn or self._foreseen(question, exclude=known)
         if not self.form.is_bound:
             self.form.initial["shown"] = " ".join(sorted(withdrawn.keys)) if withdrawn else ""
         turn = self.correction.turn
@@ -286,7 +309,8 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         list(row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]),
         list(row.superseded_answers.all()[:_FOUND]),
     )
-    following = Feedback.objects.to_correct().order_by("updated_at").first()
+    others = Feedback.objects.to_correct().exclude(turn=correction.turn)
+    following = others.order_by("updated_at").first()
     return admin_page(
         request,
         "admin/chat/turn/corrected.html",
@@ -297,6 +321,7 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         proof=proof,
         prose=prose(proof.given.answer, (), key="proof"),
         why_not=step.outcome if step and not proof.is_right else "",
+        has_model=language_model() is not None,
         withdrawn=_linked(replaced),
         answered=answered_text(row.pk),
         verdict=verdict_badge(feedback) if feedback else "",

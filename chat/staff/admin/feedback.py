@@ -60,9 +60,9 @@ class FollowUpFilter(admin.SimpleListFilter):
             case FollowUp.TAKEN:
                 return standing.exclude(owner=None)
             case FollowUp.SETTLED:
-                return queryset.filter(settled_at__isnull=False)
+                return queryset.settled()
             case FollowUp.DISMISSED:
-                return queryset.filter(dismissed_at__isnull=False)
+                return queryset.dismissed()
         return queryset
 
 

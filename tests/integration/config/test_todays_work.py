@@ -161,6 +161,25 @@ class TodaysWorkTest(TestCase):
         line = self.lines()["Réponses signalées comme fausses"]
         assert (line.count, line.waiting_for) == ("2", "3\xa0jours")
 
+    def test_how_long_answers_wait_to_be_read_is_not_told_where_it_is_not_known(self) -> None:
+        entry = make_entry(self.deployment, "Vieille ?", "Oui.", status=EntryStatus.TO_REVIEW)
+        then = timezone.now() - timedelta(days=300)
+        type(entry).objects.filter(pk=entry.pk).update(created_at=then)
+        line = self.lines()["Réponses à relire"]
+        assert (line.count, line.waiting_for) == ("1", "")
+
+    def test_failed_answers_of_the_last_days_open_on_these_alone(self) -> None:
+        long_ago = timezone.now() - timedelta(days=30)
+        for moment in (timezone.now(), long_ago):
+            turn = make_exchange(
+                make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED
+            )
+            Turn.objects.filter(pk=turn.pk).update(started_at=moment)
+        line = self.lines()["Réponses interrompues par une erreur, 7 jours"]
+        response = superuser_client().get(line.address)
+        assert "e=1" not in response.request["QUERY_STRING"]
+        assert response.context["cl"].result_count == 1
+
     def test_the_most_asked_groups_are_named_first(self) -> None:
         for question, times in (("Une fois ?", 1), ("Trois fois ?", 3), ("Deux fois ?", 2)):
             self.add_group(question, times=times)

@@ -7,15 +7,18 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
+from faqs.answers.writing import save_learned
 from faqs.models import (
     AnswerChunk,
     CachedResponse,
     EntryStatus,
+    GroupStatus,
     LearnedResponse,
     LearnedStatus,
+    QuestionGroup,
     StatusReason,
 )
-from faqs.review import answers_to_review, page_to_review
+from faqs.review import answers_to_review, decide, entries_to_review, page_to_review
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -114,6 +117,69 @@ class ReviewTest(TestCase):
             found += [each.key for each in shown]
             assert has_more is (page < 5)
         assert len(set(found)) == 10
+
+    def test_what_a_standing_answer_replaced_is_not_offered_to_be_put_back(self) -> None:
+        newer = make_learned(self.deployment.agent, question="Ouvert ?", answer="Dès 7 heures.")
+        voucher = self.entry("Fermé ?", status=EntryStatus.VALID)
+        replaced = [
+            self.draft("Ouvert ?", superseded_by=newer),
+            self.draft("Fermé ?", superseded_by_entry=voucher),
+            self.entry("Ouvert ?", superseded_by=newer),
+        ]
+        assert not answers_to_review().exists()
+        assert not entries_to_review().exists()
+        keys = [f"faq-{replaced[0].pk}", f"faq-{replaced[1].pk}", f"memory-{replaced[2].pk}"]
+        assert decide(keys, is_valid=True, by=None).left == 3
+        newer.refresh_from_db()
+        assert newer.status == LearnedStatus.VALID
+
+    def test_what_was_replaced_waits_again_once_nothing_stands_in_its_place(self) -> None:
+        newer = make_learned(
+            self.deployment.agent, question="Ouvert ?", status=LearnedStatus.OBSOLETE
+        )
+        draft = self.draft("Ouvert ?", superseded_by=newer)
+        entry = self.entry("Ouvert ?", superseded_by=newer)
+        assert list(answers_to_review()) == [draft]
+        assert list(entries_to_review()) == [entry]
+
+    def test_a_draft_of_a_group_waits_with_its_group_alone(self) -> None:
+        draft, own = self.draft("Du groupe ?"), self.draft("Seul ?")
+        self.group(draft)
+        assert list(answers_to_review()) == [own]
+
+    def test_a_validated_answer_that_a_group_leads_to_is_still_read_again_here(self) -> None:
+        row = self.draft("Validée ?", validated_at=timezone.now())
+        self.group(row)
+        assert list(answers_to_review()) == [row]
+
+    def test_a_group_whose_answer_is_withdrawn_is_open_again(self) -> None:
+        for withdraw in (self.withdraw_in_the_list, self.withdraw_in_its_form):
+            row = self.draft(f"{withdraw.__name__} ?", validated_at=timezone.now())
+            group, answered = self.group(row), self.group(row, status=GroupStatus.ANSWERED)
+            withdraw(row)
+            group.refresh_from_db()
+            answered.refresh_from_db()
+            assert (group.status, group.response) == (GroupStatus.OPEN, None)
+            assert (answered.status, answered.response) == (GroupStatus.ANSWERED, row)
+
+    def withdraw_in_the_list(self, row: LearnedResponse) -> None:
+        assert decide([f"faq-{row.pk}"], is_valid=False, by=None).changed == 1
+
+    def withdraw_in_its_form(self, row: LearnedResponse) -> None:
+        row.status = LearnedStatus.OBSOLETE
+        save_learned(row)
+
+    def group(
+        self, row: LearnedResponse, status: GroupStatus = GroupStatus.DRAFTED
+    ) -> QuestionGroup:
+        return QuestionGroup.objects.create(
+            agent=row.agent,
+            question=row.question,
+            response=row,
+            status=status,
+            recipe="r",
+            vector=b"",
+        )
 
     def test_queries_do_not_grow_with_the_list(self) -> None:
         numbers = iter(range(100))

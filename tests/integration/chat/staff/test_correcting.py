@@ -1,14 +1,24 @@
 """« Corriger »: what the page shows, what it withdraws, what it closes, and its proof."""
 
+import itertools
 import uuid
+from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from django.test import TestCase
+from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
-from chat.thread.verdicts import dismiss_verdicts, give_feedback, take_verdicts
+from chat.staff.quality.replay import ReplayedQuestion
+from chat.thread.verdicts import (
+    dismiss_verdicts,
+    give_feedback,
+    settle_verdict,
+    take_verdicts,
+)
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -167,6 +177,46 @@ class CorrectingTests(TestCase):
         assert report.settled_by == known
         assert LearnedResponse.objects.count() == 1
 
+    def test_what_giving_an_answer_withdraws_is_shown_before(self) -> None:
+        self.save()
+        known = make_learned(self.agent, question="À quelle heure nager ?", answer="À midi.")
+        response = self.send(give=str(known.pk))
+        assert "de nouveau pour confirmer" in shown_messages(response)
+        assert [each["row"].answer for each in response.context["withdrawn"]] == [RIGHT]
+        assert not known.phrasings.exists()
+        form = response.context["form"]
+        typed = {name: form[name].value() or "" for name in form.fields}
+        again = self.client.post(self.address, {**typed, "give": str(known.pk)})
+        assert again.status_code == 302
+        assert [each.text for each in known.phrasings.all()] == [QUESTION]
+
+    def test_the_answer_that_was_marked_as_wrong_is_not_given_for_its_correction(self) -> None:
+        wrong = make_learned(self.agent, question="À quelle heure nager ?", answer=WRONG)
+        source = {**PASSAGE, "learned_id": wrong.pk}
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[source])
+        report = give_feedback(self.turn, Verdict.DOWN)
+        assert "marquée comme fausse" in shown_messages(self.send(give=str(wrong.pk)))
+        report.refresh_from_db()
+        assert (report.follow_up, wrong.phrasings.count()) == (FollowUp.TODO, 0)
+
+    def test_one_that_was_put_right_since_or_that_a_model_reworded_is_given(self) -> None:
+        right = make_learned(self.agent, question="À quelle heure nager ?", answer=RIGHT)
+        source = {**PASSAGE, "learned_id": right.pk}
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[source])
+        give_feedback(self.turn, Verdict.DOWN)
+        assert self.send(give=str(right.pk)).status_code == 302
+
+    def test_a_correction_that_was_replaced_is_no_longer_what_one_starts_from(self) -> None:
+        first = self.save("De 6 heures à 23 heures.")
+        page = self.client.get(self.address)
+        self.assertContains(page, "déjà été corrigée")
+        assert page.context["form"]["answer"].value() == first.answer
+        LearnedResponse.objects.filter(pk=first.pk).update(status=LearnedStatus.TO_REVIEW)
+        page = self.client.get(self.address)
+        self.assertNotContains(page, "déjà été corrigée")
+        assert page.context["form"]["answer"].value() == WRONG
+        assert self.save().pk == first.pk
+
     def test_an_answer_out_of_service_is_not_given(self) -> None:
         gone = make_learned(self.agent, question="Ancienne ?", status=LearnedStatus.OBSOLETE)
         for key in (str(gone.pk), "0", "x", "9" * 30):
@@ -180,8 +230,23 @@ class CorrectingTests(TestCase):
         page = self.client.get(response["Location"])
         assert not page.context["proof"].is_right
         self.assertContains(page, "Pas encore")
+        self.assertNotContains(page, "donnée dès maintenant")
+        self.assertNotContains(page, "le modèle de langage la trouve")
         report.refresh_from_db()
         assert report.follow_up == FollowUp.TODO
+
+    def test_only_where_a_model_answers_does_the_page_say_that_it_finds_the_answer(self) -> None:
+        self.deployment.config_overlay = {"direct_answer_threshold": 1.0, "direct_answers": False}
+        self.deployment.save()
+        response = self.send(question="Quel âge a la mairie ?", answer="Cent ans.", save="1")
+        with mock.patch("chat.staff.admin.correcting.language_model", return_value=object()):
+            page = self.client.get(response["Location"])
+            self.assertContains(page, "le modèle de langage la trouve")
+            failed = ReplayedQuestion(QUESTION, False, "", None, "", error="La recherche échoue.")
+            with mock.patch("chat.staff.corrections.ask_again", return_value=failed):
+                page = self.client.get(response["Location"])
+        self.assertNotContains(page, "le modèle de langage la trouve")
+        self.assertContains(page, "La recherche échoue.")
 
     def test_a_follow_up_is_proven_by_the_question_that_stands_alone(self) -> None:
         Turn.objects.filter(pk=self.turn.pk).update(
@@ -235,6 +300,12 @@ class CorrectingTests(TestCase):
         page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
         assert page.context["next_url"] == admin_url(Turn, "correct", other.pk)
 
+    def test_the_next_report_is_another_than_this_one(self) -> None:
+        row = self.save()
+        give_feedback(self.turn, Verdict.DOWN)
+        page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
+        assert page.context["next_url"] == ""
+
 
 class FollowUpTests(TestCase):
     """A thumb down has a state and an owner."""
@@ -273,10 +344,38 @@ class FollowUpTests(TestCase):
         assert (up.follow_up, up.dismissed_at) == (None, None)
 
     def test_said_again_it_is_for_staff_again(self) -> None:
-        dismiss_verdicts(Feedback.objects.all(), self.user)
+        answer = make_learned(self.report.turn.conversation.deployment.agent)
+        ends: tuple[Callable[[], int], ...] = (
+            lambda: dismiss_verdicts(Feedback.objects.all(), self.user),
+            lambda: settle_verdict(self.report.pk, answer.pk),
+        )
+        for end in ends:
+            take_verdicts(Feedback.objects.all(), self.user)
+            assert end()
+            give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
+            self.report.refresh_from_db()
+            assert (self.report.follow_up, self.report.owner) == (FollowUp.TODO, None)
+            assert self.report.settled_by is None
+
+    def test_what_is_added_to_a_report_leaves_it_with_whoever_took_it(self) -> None:
+        take_verdicts(Feedback.objects.all(), self.user)
         give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
         self.report.refresh_from_db()
-        assert self.report.follow_up == FollowUp.TAKEN
+        assert (self.report.follow_up, self.report.owner) == (FollowUp.TAKEN, self.user)
+
+    def test_each_report_is_in_one_state_and_found_by_it(self) -> None:
+        now = timezone.now()
+        for columns in itertools.product((None, now), repeat=3):
+            names = ("settled_at", "dismissed_at", "withdrawn_at")
+            for verdict in Verdict:
+                report = self.make_report(verdict)
+                Feedback.objects.filter(pk=report.pk).update(
+                    **dict(zip(names, columns, strict=True))
+                )
+        for state in FollowUp:
+            page = self.client.get(admin_url(Feedback, "changelist", follow_up=state.value))
+            found = set(page.context["cl"].queryset)
+            assert found == {each for each in Feedback.objects.all() if each.follow_up == state}
 
     def test_each_state_is_a_filter(self) -> None:
         taken, dismissed = self.make_report(), self.make_report()
