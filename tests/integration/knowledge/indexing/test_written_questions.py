@@ -40,6 +40,7 @@ from knowledge.models import (
 )
 from knowledge.search import Passage, search_as
 from tests.factories import make_agent, make_deployment
+from tests.failing_store import failing_store
 
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "Le passeport coûte 86 euros."}
 BAD = {"question": "Et sinon ?", "answer": "Il coûte 96 euros."}
@@ -412,6 +413,22 @@ class WrittenQuestionsTests(TestCase):
             self.write()
         assert (self.written(), stale_documents(self.agent)) == (3, [])
         assert self.job().report["model_calls"] == 4
+
+    def test_store_that_is_away_for_one_write_leaves_the_document_answering_and_a_retry_writes_it(
+        self,
+    ) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            with failing_store(""):
+                self.write(may_retry=True)
+            document = self.chunk().document
+            assert (document.status, document.error) == (DocumentStatus.INDEXED, "")
+            assert self.job().status == BuildStatus.QUEUED
+            assert stale_documents(self.agent) == [document.pk]
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)
+        assert (self.job().status, stale_documents(self.agent)) == (BuildStatus.DONE, [])
+        assert self.found(GOOD["question"]).question == GOOD["question"]
 
     def test_what_an_earlier_release_took_for_done_is_asked_again(self) -> None:
         with self.model(reply(GOOD)):
