@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import OperationalError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -20,12 +21,12 @@ from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import RuntimeSettings
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.decisions import cancel_build, pause_build, resume_build, retry_build
-from knowledge.indexing.jobs.lease import BuildCancelledError, BuildPausedError
+from knowledge.indexing.jobs.lease import BuildCancelledError, BuildPausedError, LeaseLostError
 from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_questions
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import build_missing_indexes, run_build
 from knowledge.indexing.path import store_document
-from knowledge.indexing.questions import waiting
+from knowledge.indexing.questions import waiting, writing
 from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
@@ -429,6 +430,30 @@ class WrittenQuestionsTests(TestCase):
             self.write(may_retry=True)
         assert (self.job().status, stale_documents(self.agent)) == (BuildStatus.DONE, [])
         assert self.found(GOOD["question"]).question == GOOD["question"]
+
+    def test_job_that_meets_a_database_in_trouble_keeps_its_note_of_calls(self) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            full = OperationalError("database or disk is full")
+            with mock.patch.object(writing, "write_documents", side_effect=full):
+                assert run_build(self.job().pk, may_retry=True) is None
+            assert (self.job().status, self.job().report["model_calls"]) == (BuildStatus.QUEUED, 1)
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)
+        assert self.job().report["model_calls"] == QuestionSpending.objects.get().calls == 1
+
+    def test_worker_that_was_overtaken_does_not_write_over_the_note_of_the_next(self) -> None:
+        def overtake() -> None:
+            pause_build(self.job())
+            resume_build(self.job())
+            IndexBuild.objects.claim(self.job().pk, "another")
+            IndexBuild.objects.update(report={"model_calls": 7})
+
+        with self.using(_Deciding(overtake)):
+            self.add()
+            with pytest.raises(LeaseLostError):
+                self.write()
+        assert self.job().report == {"model_calls": 7}
 
     def test_what_an_earlier_release_took_for_done_is_asked_again(self) -> None:
         with self.model(reply(GOOD)):
