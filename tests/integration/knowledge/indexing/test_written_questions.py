@@ -15,7 +15,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.effective import effective_config
-from agents.exceptions import LLMResponseError, LLMUnavailableError
+from agents.exceptions import LLMResponseError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import RuntimeSettings
@@ -352,6 +352,21 @@ class WrittenQuestionsTests(TestCase):
         assert QuestionSpending.objects.get().cost == Decimal("0.006")
         assert report.as_json()["cost"] == 0.006
         assert self.job().report["cost"] == 0.006
+
+    def test_prompt_of_a_call_that_timed_out_is_spent_and_that_of_a_refused_one_is_not(
+        self,
+    ) -> None:
+        for error, is_spent in (
+            (LLMTimeoutError("slow"), True),
+            (LLMUnavailableError("no"), False),
+        ):
+            QuestionSpending.objects.all().delete()
+            with self.model(error):
+                self.add()
+                self.write()
+            spent = QuestionSpending.objects.get()
+            assert (spent.prompt_tokens > 0, spent.completion_tokens) == (is_spent, 0)
+            assert self.job().report["prompt_tokens"] == spent.prompt_tokens
 
     def test_budget_of_money_is_never_passed(self) -> None:
         prices = {"prompt_price": Decimal(2), "completion_price": Decimal(8)}
