@@ -55,6 +55,10 @@ def _cost_lines(cost: dict[str, float]) -> list[str]:
         f"{cost['kept']} passages are the same and keep their vectors",
         f"{cost['new']} passages are new, to be embedded; {cost['gone']} go",
     ]
+    if cost["renamed"]:
+        lines.append(
+            f"{cost['renamed']} passages stand under other headings and keep their questions"
+        )
     if cost["questions"]:
         lines.append(
             f"{cost['questions']} passages would have their questions written by the model"
