@@ -14,7 +14,7 @@ from fpdf import FPDF
 from agents.llm.scripted import ScriptedLLM
 from knowledge.indexing.questions import waiting
 from knowledge.indexing.rereading import outdated_documents
-from knowledge.models import Chunk, Document, UnitsOrigin
+from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
 
 PARAGRAPHS = (
@@ -110,6 +110,13 @@ class RereadingTests(TestCase):
         assert Chunk.objects.get(pk=same).page == 2
         assert not Chunk.objects.filter(content="Ledossiercomplet").exists()
         assert outdated_documents() == []
+
+    def test_questions_are_written_for_what_was_read_again_where_a_model_writes_them(self) -> None:
+        self.as_read_by_the_first_release()
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            self.run_command("reread_documents")
+        job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+        assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]
 
     def test_adding_the_same_file_again_reads_it_with_the_newer_reader(self) -> None:
         _changed, same = self.as_read_by_the_first_release()
