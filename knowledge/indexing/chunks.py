@@ -6,6 +6,7 @@ lost: it follows the text that took the place of its own (`knowledge.editing`).
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from django.db import transaction
 
@@ -40,6 +41,45 @@ _MOVED_FIELDS = ("index", "conflict", "enabled", "page", "places", "anchor")
 _NAMED_FIELDS = ("parent_context", "content_hash", "category")
 
 
+@dataclass(slots=True)
+class Matches:
+    """Which rows say what which drafts say; dictionaries are by place among the drafts."""
+
+    same: dict[int, Chunk] = field(default_factory=dict)
+    #: The same text under other headings: they keep their rows with the questions written for them.
+    renamed: dict[int, Chunk] = field(default_factory=dict)
+    #: Rows without a draft, and drafts without a row.
+    left: list[Chunk] = field(default_factory=list)
+    new: dict[int, ChunkDraft] = field(default_factory=dict)
+
+
+def match_chunks(chunks: Iterable[Chunk], drafts: Sequence[ChunkDraft]) -> Matches:
+    """Compare a document's rows with what it says now; nothing is changed."""
+    found = Matches()
+    rows = sorted(chunks, key=lambda chunk: -chunk.index)
+    by_hash: defaultdict[str, list[Chunk]] = defaultdict(list)
+    for chunk in rows:
+        by_hash[chunk.content_hash].append(chunk)
+    for index, draft in enumerate(drafts):
+        if by_hash[draft.content_hash]:
+            found.same[index] = by_hash[draft.content_hash].pop()
+        else:
+            found.new[index] = draft
+    by_text: defaultdict[str, list[Chunk]] = defaultdict(list)
+    kept = {chunk.pk for chunk in found.same.values()}
+    for chunk in rows:
+        if chunk.pk not in kept and not chunk.is_edited and chunk.enabled:
+            by_text[chunk.content].append(chunk)
+    for index, draft in list(found.new.items()):
+        alike = by_text[draft.content]
+        if alike and _has_the_units(alike[-1], draft):
+            found.renamed[index] = alike.pop()
+            del found.new[index]
+    kept |= {chunk.pk for chunk in found.renamed.values()}
+    found.left = [chunk for chunk in rows if chunk.pk not in kept]
+    return found
+
+
 def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     """Make the document's chunks those of `drafts`; of two workers at once, the second finds what the first wrote."""
     with transaction.atomic():
@@ -48,55 +88,28 @@ def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None
 
 
 def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
-    kept: defaultdict[str, list[Chunk]] = defaultdict(list)
-    for chunk in document.chunks.order_by("-index"):
-        kept[chunk.content_hash].append(chunk)
-    moved: list[Chunk] = []
-    unmatched: dict[int, ChunkDraft] = {}
-    for index, draft in enumerate(drafts):
-        if kept[draft.content_hash]:
-            chunk = kept[draft.content_hash].pop()
-            if chunk.conflict is not None or _where(chunk) != (index, *_place_of(draft)):
-                chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(draft)
-                mark_found_again(chunk)
-                moved.append(chunk)
-        else:
-            unmatched[index] = draft
-    left = [chunk for chunks in kept.values() for chunk in chunks]
-    categories = _categories(drafts)
-    renamed = _renamed(left, unmatched, categories)
-    left = [chunk for chunk in left if chunk not in renamed]
-    carried = _carried([c for c in left if c.is_edited or not c.enabled], unmatched, categories)
+    found, categories = match_chunks(document.chunks.all(), drafts), _categories(drafts)
+    moved = [
+        chunk
+        for index, chunk in found.same.items()
+        if chunk.conflict is not None or _where(chunk) != (index, *_place_of(drafts[index]))
+    ]
+    for index, chunk in (found.same | found.renamed).items():
+        chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(drafts[index])
+        mark_found_again(chunk)
+    for index, chunk in found.renamed.items():
+        draft = drafts[index]
+        chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
+        chunk.category = categories.get(draft.category)
+    renamed, left = list(found.renamed.values()), found.left
+    carried = _carried([c for c in left if c.is_edited or not c.enabled], found.new, categories)
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
-    fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in unmatched.items()]
+    fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in found.new.items()]
     Chunk.objects.filter(pk__in=gone).delete()
     Chunk.objects.bulk_update(moved, _MOVED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(renamed, [*_MOVED_FIELDS, *_NAMED_FIELDS], batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
-
-
-def _renamed(
-    left: Sequence[Chunk], unmatched: dict[int, ChunkDraft], categories: dict[str, Category]
-) -> list[Chunk]:
-    """The chunks whose text stands under other headings now: they keep their rows with the questions written for them."""
-    by_text: defaultdict[str, list[Chunk]] = defaultdict(list)
-    for chunk in sorted(left, key=lambda chunk: -chunk.index):
-        if not chunk.is_edited and chunk.enabled:
-            by_text[chunk.content].append(chunk)
-    renamed = []
-    for index, draft in list(unmatched.items()):
-        alike = by_text[draft.content]
-        if not alike or not _has_the_units(alike[-1], draft):
-            continue
-        chunk = alike.pop()
-        del unmatched[index]
-        chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(draft)
-        chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
-        chunk.category = categories.get(draft.category)
-        mark_found_again(chunk)
-        renamed.append(chunk)
-    return renamed
 
 
 def _has_the_units(chunk: Chunk, draft: ChunkDraft) -> bool:

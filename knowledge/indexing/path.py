@@ -80,6 +80,8 @@ def store_document(
         if not is_same:
             filename = f"page{suffix}" if suffix else name.rsplit("/", 1)[-1]
             document.file.save(filename, ContentFile(data), save=False)
+            # No longer what a folder was loaded with; the door of folders notes its own after this.
+            document.folder, document.loaded_size, document.loaded_mtime = "", None, None
         document.file_hash = digest
         document.category = category or document.category
         document.status, document.error = DocumentStatus.PENDING, ""

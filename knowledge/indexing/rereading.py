@@ -4,14 +4,13 @@ Their stored files are read; a passage whose text is the same keeps its row, its
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from agents.effective import agent_setting
-from agents.llm.base import language_model
 from agents.models import Agent
+from knowledge.indexing.chunks import match_chunks
 from knowledge.indexing.path import index_documents, read_stored
+from knowledge.indexing.questions.waiting import questions_model
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sites import SiteLayouts
 from knowledge.models import BuildPhase, Document, DocumentStatus
@@ -29,6 +28,8 @@ class RereadingCost:
     documents: int = 0
     unreadable: int = 0
     kept: int = 0
+    #: The same text under other headings: they keep their rows and questions.
+    renamed: int = 0
     new: int = 0
     gone: int = 0
     #: New passages that a model would be asked to write questions for.
@@ -65,17 +66,13 @@ def _add_cost(cost: RereadingCost, found: ReadDocument | str, document: Document
     if isinstance(found, str):
         cost.unreadable += 1
         return
-    before = Counter(document.chunks.values_list("content_hash", flat=True))
-    after = Counter(draft.content_hash for draft in found.drafts)
-    kept = (before & after).total()
-    cost.kept += kept
-    cost.new += after.total() - kept
-    cost.gone += before.total() - kept
-    if agent_setting(document.agent, "generate_questions") and language_model() is not None:
-        known = set(before)
-        cost.questions += sum(
-            not draft.units and draft.content_hash not in known for draft in found.drafts
-        )
+    matches = match_chunks(document.chunks.all(), found.drafts)
+    cost.kept += len(matches.same)
+    cost.renamed += len(matches.renamed)
+    cost.new += len(matches.new)
+    cost.gone += len(matches.left)
+    if questions_model(document.agent) is not None:
+        cost.questions += sum(not draft.units for draft in matches.new.values())
 
 
 def reread_documents(

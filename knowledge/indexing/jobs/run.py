@@ -225,9 +225,9 @@ def _retry_later(
             IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
                 status=BuildStatus.QUEUED,
                 error=reason,
-                report=report.as_json() if report else {},
                 not_before=timezone.now() + timedelta(seconds=pause),
                 lease_owner="",
+                **_told(build, report),
             )
     except IntegrityError:  # an update that nobody has begun is there already: it does the same
         enqueue_sync(agent=build.agent, document_ids=build.document_ids)
@@ -247,10 +247,15 @@ def _finish(
     mine = IndexBuild.objects.filter(pk=build.pk, lease_owner=owner)
     if build.kind == BuildKind.QUESTIONS and status is BuildStatus.DONE:
         mine = mine.filter(document_ids=build.document_ids)
-    changes: dict[str, object] = {"report": report.as_json()} if report else {}
-    if build.kind != BuildKind.QUESTIONS:
-        changes.setdefault("report", {})
-    return bool(mine.update(status=status, error=error, finished_at=timezone.now(), **changes))
+    told = _told(build, report)
+    return bool(mine.update(status=status, error=error, finished_at=timezone.now(), **told))
+
+
+def _told(build: IndexBuild, report: IndexReport | None) -> dict[str, object]:
+    """What the row says of a run; without a report a writing of questions keeps its own note of what its calls cost."""
+    if report is None and build.kind == BuildKind.QUESTIONS:
+        return {}
+    return {"report": report.as_json() if report else {}}
 
 
 def build_missing_indexes(

@@ -95,8 +95,10 @@ class Purse:
         self.report.prompt_tokens += tokens.prompt_tokens
         self.report.completion_tokens += tokens.completion_tokens
         self.report.cost += cost
-        # An attempt that lost its lease does not write over the note of the next.
-        mine = IndexBuild.objects.filter(pk=self.build.pk, attempts=self.build.attempts)
+        # A worker that lost its lease does not write over the note of the next; one that staff hold or stop has none any more.
+        is_mine = Q(lease_owner=self.build.lease_owner)
+        is_held = Q(lease_owner="", attempts=self.build.attempts)
+        mine = IndexBuild.objects.filter(is_mine | is_held, pk=self.build.pk)
         mine.update(report=self.report.as_json())
 
 

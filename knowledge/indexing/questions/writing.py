@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
-from agents.exceptions import LLMError
+from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import LanguageModel, Reply, Usage
 from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
 from knowledge.indexing.questions.waiting import (
@@ -195,7 +195,7 @@ class _Run:
             reply = future.result()
         except LLMError as error:
             with short_write():
-                self.purse.settle(asked.held, Usage())
+                self.purse.settle(asked.held, _taken_by(asked, error))
             self.done += 1
             if not self.in_a_row.failures:
                 self.report.skip(name, str(error.public_message))
@@ -241,6 +241,13 @@ class _Run:
         rows = Chunk.objects.waiting().filter(pk=chunk.pk, content=chunk.content)
         if rows.update(**changes) and generated.units:
             self.points.note(chunk.document_id)
+
+
+def _taken_by(asked: _Asked, error: LLMError) -> Usage:
+    """What a call without a reply took: a server that was too slow, or broke off, had read the prompt; one that refused had not."""
+    if isinstance(error, LLMTimeoutError | LLMCutError):
+        return used_tokens(asked.request.messages, Reply(text="", model=""))
+    return Usage()
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """`add_documents AGENT PATH…`: load files, folders, pages and sitemaps and index them, inline, with a progress bar."""
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections import defaultdict
@@ -59,10 +60,11 @@ class Command(JsonCommand):
         addresses = [path for path in options["paths"] if page_address(path)]
         paths = [Path(path) for path in options["paths"] if not page_address(path)]
         files = list_files(paths, report)
+        is_whole = not report.failed
         with errors_to_terminal():
-            gone = _gone(agent, paths, files)
-            pruned = self._prune(gone, options)
-        category = None
+            gone = _gone(agent, paths, files) if is_whole else []
+            is_agreed = bool(gone) and options["prune"] and (options["yes"] or self._agrees(gone))
+        category, pruned = None, 0
         with errors_to_terminal(), progress_bar("point") as on_progress:
             if options["category"]:
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
@@ -77,6 +79,11 @@ class Command(JsonCommand):
             if report.embedded:
                 find_overlaps(agent, document_ids={document.pk for document in documents})
             waiting = queue_questions(agent, files)
+            if is_agreed:
+                # Last, so that a run that is cut has lost nothing; and only what nobody has sent again meanwhile.
+                agreed = {document.pk for document in gone}
+                gone = [each for each in _gone(agent, paths, files) if each.pk in agreed]
+                pruned = remove_documents(gone)
         told = report.as_json()
         if gone:
             told |= {"gone_files": [each.name for each in gone], "pruned": pruned}
@@ -84,14 +91,10 @@ class Command(JsonCommand):
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
-
-    def _prune(self, gone: Sequence[Document], options: dict[str, Any]) -> int:
-        """Remove what is gone, where that was asked for and agreed to; returns how many were."""
-        if not gone or not options["prune"]:
-            return 0
-        if not options["yes"] and not self._agrees(gone):
-            return 0
-        return remove_documents(gone)
+        if options["prune"] and not is_whole:
+            raise CommandError(
+                "Nothing was removed: not all that the folders hold could be read, as told above."
+            )
 
     def _agrees(self, gone: Sequence[Document]) -> bool:
         if not sys.stdin.isatty():
@@ -144,7 +147,7 @@ def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
     for path in paths:
         if path.is_dir():
             folder = str(path.resolve())
-            for inner in sorted(path.rglob("*")):
+            for inner in _files_inside(path, report):
                 name = str(inner.relative_to(path))
                 if _is_read(inner, name, report):
                     found[name].setdefault(inner.resolve(), FolderFile(inner, folder))
@@ -163,8 +166,25 @@ def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
     return files
 
 
+def _files_inside(folder: Path, report: IndexReport) -> list[Path]:
+    """Every file of a folder and of those inside it, hidden ones left out; a folder that cannot be read is told."""
+
+    def tell(error: OSError) -> None:
+        report.fail(str(error.filename), error.strerror or str(error))
+
+    found: list[Path] = []
+    for root, inside, names in os.walk(folder, onerror=tell):
+        inside[:] = [name for name in inside if not name.startswith(".")]
+        found += [Path(root, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
 def _is_read(path: Path, name: str, report: IndexReport) -> bool:
-    if not path.is_file() or any(part.startswith(".") for part in Path(name).parts):
+    try:
+        if not path.is_file():
+            return False
+    except OSError as error:
+        report.fail(str(path), error.strerror or str(error))
         return False
     if path.suffix.lower() in SUPPORTED_SUFFIXES:
         return True

@@ -1,10 +1,14 @@
 """`reread_documents [AGENT] [--estimate]`: read again what an older reader read, inline, with a progress bar."""
 
 from argparse import ArgumentParser
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import CommandError
 
+from agents.models import Agent
+from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.rereading import cost_of_rereading, outdated_documents, reread_documents
 from knowledge.management.terminal import (
@@ -14,6 +18,7 @@ from knowledge.management.terminal import (
     progress_bar,
     report_lines,
 )
+from knowledge.models import Document
 
 
 class Command(JsonCommand):
@@ -41,6 +46,7 @@ class Command(JsonCommand):
                 return
             report = IndexReport()
             reread_documents(documents, report=report, on_progress=on_progress)
+            _queue_questions(documents)
         told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed:
@@ -49,12 +55,25 @@ class Command(JsonCommand):
             )
 
 
+def _queue_questions(documents: Sequence[Document]) -> None:
+    """Have a worker write questions for passages that reading again brought, where a model writes them."""
+    by_agent: defaultdict[Agent, list[int]] = defaultdict(list)
+    for document in documents:
+        by_agent[document.agent].append(document.pk)
+    for agent, document_ids in by_agent.items():
+        enqueue_questions(agent=agent, document_ids=document_ids)
+
+
 def _cost_lines(cost: dict[str, float]) -> list[str]:
     lines = [
         f"{cost['documents']} documents were read by an older reader; read again in {cost['seconds']} s",
         f"{cost['kept']} passages are the same and keep their vectors",
         f"{cost['new']} passages are new, to be embedded; {cost['gone']} go",
     ]
+    if cost["renamed"]:
+        lines.append(
+            f"{cost['renamed']} passages stand under other headings and keep their questions"
+        )
     if cost["questions"]:
         lines.append(
             f"{cost['questions']} passages would have their questions written by the model"

@@ -1,5 +1,6 @@
 """`add_documents FOLDER` a second time: what is unchanged is not read, what is gone is told and removed where asked for."""
 
+import errno
 import io
 import json
 import os
@@ -11,9 +12,11 @@ from unittest import mock
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 from django.test import TestCase
 
 from agents.llm.scripted import ScriptedLLM
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
 from knowledge.reading.versions import READER_VERSIONS
@@ -113,6 +116,48 @@ class FolderAgainTests(TestCase):
             call_command("add_documents", self.agent.slug, other, stdout=io.StringIO())
             self.add("--prune", "--yes")
         assert self.names() == {"a.md", "b.md", "c.md", "d.md", "envoyé.md"}
+
+    def test_upload_of_another_content_is_no_longer_of_the_folder(self) -> None:
+        self.add()
+        document = store_document(agent=self.agent, name="b.md", data=b"# Neuf\n").document
+        assert (document.folder, document.loaded_size, document.loaded_mtime) == ("", None, None)
+        index_documents(agent=self.agent, documents=[document])
+        assert self.add()["unchanged"] == 2
+        store_document(agent=self.agent, name="b.md", data=b"# Neuf\n")
+        (self.folder / "b.md").unlink()
+        self.add("--prune", "--yes")
+        assert "b.md" in self.names()
+
+    def test_nothing_is_removed_before_what_is_new_is_stored(self) -> None:
+        self.add()
+        (self.folder / "b.md").rename(self.folder / "d.md")
+        away = mock.patch(
+            "knowledge.indexing.folders.receive_file", side_effect=OperationalError("locked")
+        )
+        with away, pytest.raises(CommandError):
+            self.add("--prune", "--yes")
+        assert self.names() == {"a.md", "b.md", "c.md"}
+
+    def test_folder_inside_that_cannot_be_read_is_told_and_nothing_is_removed(self) -> None:
+        inner = self.folder / "inner"
+        inner.mkdir()
+        self.write("inner/e.md", TEXT.format("e"))
+        self.add()
+        (self.folder / "b.md").unlink()
+        whole = os.scandir
+
+        def refusing(path: Any) -> Any:
+            if Path(path) == inner:
+                raise PermissionError(errno.EACCES, "Permission denied", str(inner))
+            return whole(path)
+
+        with mock.patch("os.scandir", refusing):
+            told = self.add()
+            assert [row["item"] for row in told["failed"]] == [str(inner)]
+            assert "gone_files" not in told
+            with pytest.raises(CommandError, match="could not be read"):
+                self.add("--prune", "--yes")
+        assert {"b.md", "inner/e.md"} <= self.names()
 
     def test_empty_folder_removes_nothing(self) -> None:
         self.add()

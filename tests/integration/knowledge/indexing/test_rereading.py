@@ -5,13 +5,16 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 from django.core.management import call_command
 from django.test import TestCase
 from fpdf import FPDF
 
+from agents.llm.scripted import ScriptedLLM
+from knowledge.indexing.questions import waiting
 from knowledge.indexing.rereading import outdated_documents
-from knowledge.models import Chunk, Document
+from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
 
 PARAGRAPHS = (
@@ -78,6 +81,28 @@ class RereadingTests(TestCase):
         assert Chunk.objects.filter(content="Ledossiercomplet").exists()
         assert len(outdated_documents()) == 1
 
+    def test_estimate_knows_passages_that_only_stand_under_other_headings(self) -> None:
+        self.as_read_by_the_first_release()
+        chunk = Chunk.objects.get(document__name="guide.pdf", index=1)
+        units = [{"question": "Qui la remet ?", "answer": "Le guichet."}]
+        Chunk.objects.filter(pk=chunk.pk).update(
+            parent_context="Autre titre",
+            content_hash="other",
+            knowledge_units=units,
+            units_origin=UnitsOrigin.GENERATED,
+        )
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            cost = self.run_command("reread_documents", "--estimate")
+        assert {key: cost[key] for key in ("kept", "renamed", "new", "gone", "questions")} == {
+            "kept": 0,
+            "renamed": 1,
+            "new": 1,
+            "gone": 1,
+            "questions": 1,
+        }
+        self.run_command("reread_documents")
+        assert Chunk.objects.get(pk=chunk.pk).knowledge_units == units
+
     def test_unchanged_passage_keeps_its_row_and_its_vector_and_is_placed(self) -> None:
         _changed, same = self.as_read_by_the_first_release()
         report = self.run_command("reread_documents")
@@ -85,6 +110,13 @@ class RereadingTests(TestCase):
         assert Chunk.objects.get(pk=same).page == 2
         assert not Chunk.objects.filter(content="Ledossiercomplet").exists()
         assert outdated_documents() == []
+
+    def test_questions_are_written_for_what_was_read_again_where_a_model_writes_them(self) -> None:
+        self.as_read_by_the_first_release()
+        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+            self.run_command("reread_documents")
+        job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+        assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]
 
     def test_adding_the_same_file_again_reads_it_with_the_newer_reader(self) -> None:
         _changed, same = self.as_read_by_the_first_release()

@@ -10,22 +10,23 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import OperationalError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.effective import effective_config
-from agents.exceptions import LLMResponseError, LLMUnavailableError
+from agents.exceptions import LLMResponseError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import RuntimeSettings
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.decisions import cancel_build, pause_build, resume_build, retry_build
-from knowledge.indexing.jobs.lease import BuildCancelledError, BuildPausedError
+from knowledge.indexing.jobs.lease import BuildCancelledError, BuildPausedError, LeaseLostError
 from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_questions
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import build_missing_indexes, run_build
 from knowledge.indexing.path import store_document
-from knowledge.indexing.questions import waiting
+from knowledge.indexing.questions import waiting, writing
 from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
@@ -40,6 +41,7 @@ from knowledge.models import (
 )
 from knowledge.search import Passage, search_as
 from tests.factories import make_agent, make_deployment
+from tests.failing_store import failing_store
 
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "Le passeport coûte 86 euros."}
 BAD = {"question": "Et sinon ?", "answer": "Il coûte 96 euros."}
@@ -351,6 +353,21 @@ class WrittenQuestionsTests(TestCase):
         assert report.as_json()["cost"] == 0.006
         assert self.job().report["cost"] == 0.006
 
+    def test_prompt_of_a_call_that_timed_out_is_spent_and_that_of_a_refused_one_is_not(
+        self,
+    ) -> None:
+        for error, is_spent in (
+            (LLMTimeoutError("slow"), True),
+            (LLMUnavailableError("no"), False),
+        ):
+            QuestionSpending.objects.all().delete()
+            with self.model(error):
+                self.add()
+                self.write()
+            spent = QuestionSpending.objects.get()
+            assert (spent.prompt_tokens > 0, spent.completion_tokens) == (is_spent, 0)
+            assert self.job().report["prompt_tokens"] == spent.prompt_tokens
+
     def test_budget_of_money_is_never_passed(self) -> None:
         prices = {"prompt_price": Decimal(2), "completion_price": Decimal(8)}
         self.allow(question_cost_per_day=Decimal("0.02"), **prices)
@@ -412,6 +429,46 @@ class WrittenQuestionsTests(TestCase):
             self.write()
         assert (self.written(), stale_documents(self.agent)) == (3, [])
         assert self.job().report["model_calls"] == 4
+
+    def test_store_that_is_away_for_one_write_leaves_the_document_answering_and_a_retry_writes_it(
+        self,
+    ) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            with failing_store(""):
+                self.write(may_retry=True)
+            document = self.chunk().document
+            assert (document.status, document.error) == (DocumentStatus.INDEXED, "")
+            assert self.job().status == BuildStatus.QUEUED
+            assert stale_documents(self.agent) == [document.pk]
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)
+        assert (self.job().status, stale_documents(self.agent)) == (BuildStatus.DONE, [])
+        assert self.found(GOOD["question"]).question == GOOD["question"]
+
+    def test_job_that_meets_a_database_in_trouble_keeps_its_note_of_calls(self) -> None:
+        with self.model(reply(GOOD)):
+            self.add()
+            full = OperationalError("database or disk is full")
+            with mock.patch.object(writing, "write_documents", side_effect=full):
+                assert run_build(self.job().pk, may_retry=True) is None
+            assert (self.job().status, self.job().report["model_calls"]) == (BuildStatus.QUEUED, 1)
+            IndexBuild.objects.update(not_before=None)
+            self.write(may_retry=True)
+        assert self.job().report["model_calls"] == QuestionSpending.objects.get().calls == 1
+
+    def test_worker_that_was_overtaken_does_not_write_over_the_note_of_the_next(self) -> None:
+        def overtake() -> None:
+            pause_build(self.job())
+            resume_build(self.job())
+            IndexBuild.objects.claim(self.job().pk, "another")
+            IndexBuild.objects.update(report={"model_calls": 7})
+
+        with self.using(_Deciding(overtake)):
+            self.add()
+            with pytest.raises(LeaseLostError):
+                self.write()
+        assert self.job().report == {"model_calls": 7}
 
     def test_what_an_earlier_release_took_for_done_is_asked_again(self) -> None:
         with self.model(reply(GOOD)):
