@@ -18,6 +18,7 @@ written, stays as a failed document with the reason; the rest of its batch is do
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -97,11 +98,16 @@ def index_documents(
     documents: Sequence[Document],
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
+    reader: Reader | None = None,
+    layouts: SiteLayouts | None = None,
 ) -> IndexReport:
-    """Read, cut and index `documents` in every method in use; a document that fails stops no other."""
+    """Read, cut and index `documents` in every method in use; a document that fails stops no other.
+
+    `reader` and `layouts` are of a run that calls this several times; without, each call has its own.
+    """
     report = report or IndexReport()
-    with isolated_reader() as reader:
-        layouts, done = SiteLayouts(reader), 0
+    with nullcontext(reader) if reader else isolated_reader() as reader:
+        layouts, done = layouts or SiteLayouts(reader), 0
         for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
             readable = []
             for document in part:

@@ -83,8 +83,17 @@ def reread_documents(
 ) -> IndexReport:
     """Read the files again and bring the index up to date; may be cut and run again at any moment."""
     report = report or IndexReport()
-    for agent, batch in _batches(documents):
-        index_documents(agent=agent, documents=batch, report=report, on_progress=on_progress)
+    with isolated_reader() as reader:
+        layouts = SiteLayouts(reader)
+        for agent, batch in _batches(documents):
+            index_documents(
+                agent=agent,
+                documents=batch,
+                report=report,
+                on_progress=on_progress,
+                reader=reader,
+                layouts=layouts,
+            )
     return report
 
 

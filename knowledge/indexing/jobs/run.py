@@ -146,11 +146,15 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress, *, in_background: boo
         documents = [each for each in documents if each.status != DocumentStatus.INDEXED]
         if not documents:
             return report
-    work = index_documents
     if build.kind == BuildKind.SYNC:
         documents = [each for each in documents if each.status == DocumentStatus.INDEXED]
-        work = update_documents
-    work(agent=build.agent, documents=documents, report=report, on_progress=on_progress)
+        update_documents(
+            agent=build.agent, documents=documents, report=report, on_progress=on_progress
+        )
+    else:
+        index_documents(
+            agent=build.agent, documents=documents, report=report, on_progress=on_progress
+        )
     if not report.may_pass:
         enqueue_missing_indexes(build.agent)
     return report

@@ -12,9 +12,11 @@ from django.test import TestCase
 from fpdf import FPDF
 
 from agents.llm.scripted import ScriptedLLM
+from knowledge.indexing import rereading
 from knowledge.indexing.questions import waiting
 from knowledge.indexing.rereading import outdated_documents
 from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
+from knowledge.reading import isolation
 from tests.factories import make_agent
 
 PARAGRAPHS = (
@@ -117,6 +119,18 @@ class RereadingTests(TestCase):
             self.run_command("reread_documents")
         job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
         assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]
+
+    def test_one_reader_is_opened_for_all_batches(self) -> None:
+        self.as_read_by_the_first_release()
+        Document.objects.update(reader_version=0)
+        documents = list(self.agent.documents.select_related("agent"))
+        started = mock.Mock(side_effect=isolation.Reader)
+        with (
+            mock.patch.object(rereading, "_BATCH", 1),
+            mock.patch.object(isolation, "Reader", started),
+        ):
+            report = rereading.reread_documents(documents)
+        assert (len(documents), report.documents, started.call_count) == (2, 2, 1)
 
     def test_adding_the_same_file_again_reads_it_with_the_newer_reader(self) -> None:
         _changed, same = self.as_read_by_the_first_release()
