@@ -12,9 +12,9 @@ from django.db.models import Sum
 from agents.llm.base import Usage
 from agents.models import Agent, RuntimeSettings
 from knowledge.indexing.questions.budget import cost_of
+from knowledge.indexing.questions.generation import PROMPT_CHARACTERS
 from knowledge.indexing.questions.waiting import Waiting, questions_model, waiting_passages
 from knowledge.models import QuestionSpending
-from knowledge.qa_generation import PROMPT_CHARACTERS
 
 #: Calls from which the site's own average is better than what is assumed.
 _ENOUGH_CALLS = 50

@@ -13,8 +13,8 @@ from django.db.models.functions import Length
 from agents.effective import agent_setting
 from agents.llm.base import LanguageModel, language_model
 from agents.models import Agent
+from knowledge.indexing.questions.generation import PROMPT_VERSION
 from knowledge.models import Chunk, DocumentStatus
-from knowledge.qa_generation import PROMPT_VERSION
 
 #: How often each passage, by the key of its chunk, was shown as a source lately.
 UsageSource = Callable[[], Counter[int]]

@@ -22,6 +22,7 @@ from agents.database import short_write
 from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import LanguageModel, Reply, Usage
 from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
+from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
 from knowledge.indexing.questions.waiting import (
     Waiting,
     questions_model,
@@ -38,7 +39,6 @@ from knowledge.models import (
     IndexBuild,
     UnitsOrigin,
 )
-from knowledge.qa_generation import GeneratedUnits, UnitsRequest
 from knowledge.reading.chunking import units_as_json
 
 #: In how many seconds the job should come back, where others go first; else `None`.

@@ -479,7 +479,7 @@ class WrittenQuestionsTests(TestCase):
 
 
 def _prompt(agent: Any) -> list[PromptMessage]:
-    from knowledge.qa_generation import UnitsRequest
+    from knowledge.indexing.questions.generation import UnitsRequest
 
     chunk = Chunk.objects.select_related("document").filter(document__agent=agent)[0]
     return UnitsRequest(

@@ -6,7 +6,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from agents.llm.scripted import ScriptedLLM
-from knowledge.qa_generation import GeneratedUnits, UnitsRequest
+from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
 
 CONTENT = "La demande de passeport coûte 86 euros. Elle se dépose à la mairie, sur rendez-vous."
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "La demande coûte 86 euros."}
