@@ -79,6 +79,10 @@ def _worker() -> "subprocess.Popen[bytes]":
     )
 
 
+#: Longer than anything here takes on a busy machine.
+PATIENCE_SECONDS = 3_600
+
+
 def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> dict[str, Any]:
     from agents.models import Agent, Deployment, RuntimeSettings
     from knowledge.embeddings.base import embedder
@@ -111,6 +115,8 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
 
     def since(done: Callable[[], bool]) -> float:
         while not done():
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise TimeoutError("the worker does not get on; its log says why")
             time.sleep(0.2)
         return round(time.monotonic() - started, 1)
 
