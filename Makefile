@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients rolling-upgrade lint style types imports migrations \
+.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers rolling-upgrade lint style types imports migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -69,6 +69,10 @@ on-other-store: .venv/dev
 # Programs that nobody here wrote, against /v1, each installed from its package: needs a network.
 clients: .venv/dev
 	$(BIN)/python -m pytest tests/clients
+
+# Servers and documents of tools that nobody here wrote, each installed from its package: needs a network, Node and git.
+tool-servers: .venv/dev
+	$(BIN)/python -m pytest tests/tool_servers
 
 # Two instances of the last release, upgraded one after the other while people ask.
 rolling-upgrade: .venv/dev

@@ -4,24 +4,26 @@ Markup made here is escaped (`format_html`); its classes are those of the admin 
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
-from django.contrib.admin.utils import quote
+from django.contrib.admin.utils import get_fields_from_path, quote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import FieldDoesNotExist, PermissionDenied, ValidationError
 from django.db import DataError
-from django.db.models import BigIntegerField, Field, Model, QuerySet
+from django.db.models import BigIntegerField, Field, JSONField, Model, QuerySet
 from django.db.models.constants import LOOKUP_SEP
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import formats
@@ -30,25 +32,123 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
+from agents.staff.scope import OWNED, limit_of, may_reach, visible, within
+from agents.texts import storable_value
+
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
     # The theme ships no types; to the checker its classes are those they extend.
     ThemedAdmin = ModelAdmin[Any]
-    StaffInline = admin.TabularInline[Any, Any]
+    ThemedInline = admin.TabularInline[Any, Any]
 else:
     from unfold.admin import ModelAdmin as ThemedAdmin
-    from unfold.admin import TabularInline
-
-    StaffInline = TabularInline
+    from unfold.admin import TabularInline as ThemedInline
 
 Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 
 
-class StaffAdmin(ThemedAdmin):
-    """What every list of the admin keeps to: a search of bounded length, no look-up in what no form shows, and no fault at
-    a value that no row has.
+class _OwnAgentsOnly:
+    """Forms offer whoever is limited to agents (`agents.staff.scope`) nothing of the others."""
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return _narrowed(super().formfield_for_foreignkey(db_field, request, **kwargs), request)  # type: ignore[misc]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return _narrowed(super().formfield_for_manytomany(db_field, request, **kwargs), request)  # type: ignore[misc]
+
+
+def _narrowed(field: Any, request: HttpRequest) -> Any:
+    choices = getattr(field, "queryset", None)
+    if choices is not None and choices.model._meta.label_lower in OWNED:
+        field.queryset = visible(request, choices)
+    return field
+
+
+class _StorableJSONField(forms.JSONField):
+    """Half a character, or a NUL, is no error of the server: PostgreSQL stores neither."""
+
+    def to_python(self, value: Any) -> Any:
+        return storable_value(super().to_python(value))
+
+
+class _OwnRowsFilter(admin.RelatedFieldListFilter):
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:
+        theirs = visible(request, field.remote_field.model._default_manager.all())
+        return field.get_choices(
+            include_blank=False,
+            ordering=self.field_admin_ordering(field, request, model_admin),
+            limit_choices_to={"pk__in": theirs.values("pk")},
+        )
+
+
+class StaffInline(_OwnAgentsOnly, ThemedInline):
+    """Rows within the page of another."""
+
+
+class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
+    """What every list of the admin keeps to: a search of bounded length, no look-up in what no form shows, no fault at
+    a value that no row has, and the rows of those agents only that its reader works on (`agents.staff.scope`).
     """
+
+    formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": _StorableJSONField}}
+    #: What its list is for, in words; the list and the page « Avancé » say it.
+    purpose: Any = ""
+    list_before_template = "admin/purpose.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return visible(request, super().get_queryset(request))
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """Fields that a form declares itself, and those of the model, offer what the reader works on."""
+        made = super().get_form(request, obj, change=change, **kwargs)
+        if limit_of(request.user) is not None:
+            for name in made.declared_fields:
+                # The form's own field serves others too.
+                made.base_fields[name] = _narrowed(deepcopy(made.base_fields[name]), request)
+        return made
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        """Filters by what agents own name, to whoever works on some agents, those of their own."""
+        filters = super().get_list_filter(request)
+        if limit_of(request.user) is None:
+            return filters
+        return [(each, _OwnRowsFilter) if self._names_owned(each) else each for each in filters]
+
+    def _names_owned(self, each: Any) -> bool:
+        if not isinstance(each, str):
+            return False
+        related = get_fields_from_path(self.model, each)[-1].related_model
+        return isinstance(related, type) and related._meta.label_lower in OWNED
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return may_reach(request, self.model, change=False) and super().has_module_permission(
+            request
+        )
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        reached = may_reach(request, self.model, change=False)
+        return reached and super().has_view_permission(request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return may_reach(request, self.model, change=True) and super().has_add_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        reached = may_reach(request, self.model, change=True)
+        return reached and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        reached = may_reach(request, self.model, change=True)
+        return reached and super().has_delete_permission(request, obj)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        if not may_reach(request, self.model, change=request.method == "POST"):
+            raise PermissionDenied
+        return super().changelist_view(request, extra_context)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list, and the rows chosen of it, as the database reads them: Django looks at types, not at sizes.
@@ -82,12 +182,30 @@ class StaffAdmin(ThemedAdmin):
             )
         return super().get_search_results(request, queryset, kept)
 
+    def _compares(self, lookup: str) -> bool:
+        """Whether all that follows the column, or the name of a filter, in a look-up only compares it."""
+        opts = self.opts
+        parts = lookup.split(LOOKUP_SEP)
+        if parts[0] != "pk" and parts[0] not in {field.name for field in opts.get_fields()}:
+            parts.pop(0)  # A filter's own, such as `created_at_from`: no column.
+        while parts:
+            try:
+                field = opts.pk if parts[0] == "pk" else opts.get_field(parts[0])
+            except FieldDoesNotExist:
+                break
+            parts.pop(0)
+            related = getattr(field, "related_model", None)
+            if not (isinstance(related, type) and issubclass(related, Model)):
+                break
+            opts = related._meta
+        return _COMPARISONS.issuperset(parts)
+
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """A column that no form shows is looked up only where the list offers it.
 
         Hashes and tokens are such columns: asked letter by letter (`key_hash__startswith`), a count would tell them.
         """
-        if not super().lookup_allowed(lookup, value, request):
+        if not super().lookup_allowed(lookup, value, request) or not self._compares(lookup):
             return False
         name, _sep, rest = lookup.partition(LOOKUP_SEP)
         try:
@@ -105,6 +223,9 @@ class StaffAdmin(ThemedAdmin):
         return name == self.date_hierarchy or name in filters
 
 
+#: How filters, date hierarchies and links of ours compare. What is left out is a pattern (a regular expression that never
+#: ends stops the whole process), or faults at a value that it cannot read.
+_COMPARISONS = frozenset("exact in isnull gt gte lt lte year month day date".split())
 #: Look-ups of a related row by its number, which our own links use.
 _WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
@@ -114,7 +235,9 @@ _AUTOCOMPLETE = "/autocomplete/"
 
 def _is_beyond(value: str) -> bool:
     """Whether it is a number of more digits than an integer of a database may have."""
-    return value.isdecimal() and len(value.lstrip("0")) >= len(str(BigIntegerField.MAX_BIGINT))
+    # As Python reads numbers: with a sign, blanks around it, underscores within.
+    digits = value.strip().lstrip("+-").replace("_", "")
+    return digits.isdecimal() and len(digits.lstrip("0")) >= len(str(BigIntegerField.MAX_BIGINT))
 
 
 def _bounded_search(term: str) -> str:
@@ -190,14 +313,35 @@ def _delete_some(
     return delete_selected(model_admin, request, queryset)
 
 
+class ConditionFilter(admin.SimpleListFilter):
+    """A filter of our own: for each of its values the words, and what it keeps of the rows."""
+
+    conditions: ClassVar[dict[str, tuple[Any, Callable[[QuerySet[Any]], QuerySet[Any]]]]]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(value, words) for value, (words, _keep) in self.conditions.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        _words, keep = self.conditions.get(self.value() or "", ("", None))
+        return queryset if keep is None else keep(queryset)
+
+
 def database_keys(texts: Iterable[str]) -> list[int]:
     """Keys out of an address or a form; whatever no database takes for one is left out."""
     return [int(text) for text in texts if _DATABASE_KEY.fullmatch(text)]
 
 
-def require(request: HttpRequest, *permissions: str) -> None:
-    """End a page here for who lacks a right to it."""
+def require(request: HttpRequest, *permissions: str, row: Model | None = None) -> None:
+    """End a page here for who lacks a right to it, or does not work on the agent of its row."""
     if not request.user.has_perms(permissions):
+        raise PermissionDenied
+    if row is not None and not within(request, row):
+        raise Http404
+
+
+def require_no_limit(request: HttpRequest) -> None:
+    """End a page here for who works on some agents only."""
+    if limit_of(request.user) is not None:
         raise PermissionDenied
 
 
@@ -234,6 +378,21 @@ def change_link(row: Model | None, text: str = "") -> SafeString | str:
     return link(admin_url(type(row), "change", quote(row.pk)), text or str(row))
 
 
+def linked(row: str, words: Any, *, ordering: str | None = None) -> Callable[[Any, Any], Any]:
+    """A column that leads to the row of that name, such as `"conversation"`."""
+
+    @admin.display(description=words, ordering=ordering)
+    def column(_admin: Any, of: Any) -> SafeString | str:
+        return change_link(getattr(of, row))
+
+    return column
+
+
+def open_to(*rights: str) -> Callable[[Any, HttpRequest], bool]:
+    """Whether a user has all of these rights: the `has_…_permission` of an action of ours."""
+    return lambda _admin, request: request.user.has_perms(rights)
+
+
 def link(address: str, text: Any) -> SafeString:
     return format_html('<a href="{}" class="text-link underline">{}</a>', address, text)
 
@@ -245,10 +404,11 @@ def count_link(count: int, address: str) -> SafeString | str:
 
 def progress_bar(percent: int, text: str) -> SafeString:
     return format_html(
-        '<span class="rp-progress"><span class="rp-progress-track" role="progressbar" aria-valuenow="{0}" '
+        '<span class="rp-progress"><span class="rp-progress-track" role="progressbar" aria-label="{2}" aria-valuenow="{0}" '
         'aria-valuemin="0" aria-valuemax="100"><span style="width:{0}%"></span></span><span>{1}</span></span>',
         percent,
         text,
+        gettext("Avancement"),
     )
 
 

@@ -1,6 +1,7 @@
-"""Application configuration of `agents`: registers its system checks."""
+"""Application configuration of `agents`: registers its system checks, the making of the roles and the log of changes."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
 
@@ -10,3 +11,13 @@ class AgentsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents import checks  # noqa: F401
+        from agents.staff.audit import log_everything
+        from agents.staff.roles import install_roles
+        from agents.words import count_in_french
+
+        log_everything()
+
+        # Permissions are made app by app: at the last one that has tables, all of them are there.
+        last = [each for each in apps.get_app_configs() if each.models_module is not None][-1]
+        post_migrate.connect(install_roles, sender=last)
+        count_in_french()

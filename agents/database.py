@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import (
+    DEFAULT_DB_ALIAS,
     DatabaseError,
     InterfaceError,
     OperationalError,
@@ -87,12 +88,22 @@ def wait_at_most(seconds: float) -> None:
     options = connection.settings_dict["OPTIONS"]
     if "pool" in options:
         options["pool"]["timeout"] = seconds
-        # One that was opened before has the time that was set then.
-        connection.close()
-        if hasattr(connection, "close_pool"):
-            connection.close_pool()
+        # One that was opened before has the time that was set then. An ASGI server imports the application within its loop,
+        # where Django closes nothing: a thread does.
+        opened = connections[DEFAULT_DB_ALIAS]
+        opened.inc_thread_sharing()
+        closing = threading.Thread(target=_close_with_pool, args=(opened,))
+        closing.start()
+        closing.join()
+        opened.dec_thread_sharing()
     else:
         options["timeout"] = seconds
+
+
+def _close_with_pool(opened: Any) -> None:
+    opened.close()
+    if hasattr(opened, "close_pool"):
+        opened.close_pool()
 
 
 async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

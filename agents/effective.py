@@ -4,14 +4,15 @@
 sets it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, Model, OuterRef
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from agents.hooks import Hooks
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 from agents.remembered import Remembered
 
@@ -51,6 +52,7 @@ class EffectiveConfig:
     guard_rail_message: str
     courtesies: bool
     presentation: str
+    contact: str
     memory: bool
     memory_threshold: float | None
     memory_max_age_days: int
@@ -77,6 +79,8 @@ class EffectiveConfig:
     show_cited_pages: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
+    #: Of a try: by the name of an index, the generation that is searched in its place.
+    staged: tuple[tuple[str, str], ...] = ()
 
     @property
     def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
@@ -152,12 +156,24 @@ def with_settings(config: EffectiveConfig, settings: Mapping[str, Any]) -> Effec
 
 def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
     changed = replace(config, **settings)
-    # The refusal says what the desk answers.
-    if "presentation" in settings and "guard_rail_message" not in settings:
+    # The refusal says what the desk answers, and who else may.
+    if settings.keys() & {"presentation", "contact"} and "guard_rail_message" not in settings:
         return replace(
             changed, guard_rail_message=_refusal(replace(changed, guard_rail_message=""))
         )
     return changed
+
+
+#: Why settings may not be saved on this row (a deployment, an agent, the site's settings); empty: they may. Empty values inherit.
+SettingsGate = Callable[[Model, Mapping[str, Any]], str]
+_gates: Hooks[SettingsGate] = Hooks()
+#: Looks at changed settings before they are saved.
+register_settings_gate = _gates.register
+
+
+def settings_refusals(target: Model, changes: Mapping[str, Any]) -> list[str]:
+    """In words for staff. A gate may begin to look, and say that it does."""
+    return [reason for gate in _gates if changes and (reason := gate(target, changes))]
 
 
 def current_config(deployment_id: int) -> EffectiveConfig:
@@ -187,7 +203,13 @@ def _refusal(config: EffectiveConfig) -> str:
     """In the reader's language, where the words are the product's own; staff's words are as they wrote them."""
     if config.guard_rail_message:
         return _(config.guard_rail_message)
-    return default_guard_rail_message(presentation_of(config))
+    return own_refusal(config)
+
+
+def own_refusal(config: EffectiveConfig) -> str:
+    """The refusal of a desk whose staff wrote none, in the reader's language."""
+    contact = _(config.contact) if config.contact else ""
+    return f"{default_guard_rail_message(presentation_of(config))} {contact}".rstrip()
 
 
 def presentation_of(config: EffectiveConfig) -> str:

@@ -64,6 +64,25 @@ class LLMRateLimitedError(LLMUnavailableError):
     default_message = _("Le modèle de langage reçoit trop de demandes. Réessayez dans un instant.")
 
 
+class LLMKeyRefusedError(LLMError):
+    """The server refuses the key, or what is asked with it (401, 403): staff have to see to it."""
+
+    code = "llm_key_refused"
+    default_message = _(
+        "Le modèle de langage refuse la clé de ce service : prévenez la personne qui s’en occupe."
+    )
+
+
+class LLMQuotaError(LLMError):
+    """What was paid for is used up (402, or a 429 that says so): staff have to see to it."""
+
+    code = "llm_quota_exhausted"
+    status = 503
+    default_message = _(
+        "Le crédit de ce service auprès du modèle de langage est épuisé : prévenez la personne qui s’en occupe."
+    )
+
+
 class LLMTimeoutError(LLMError):
     code = "llm_timeout"
     status = 504
@@ -76,6 +95,14 @@ class LLMResponseError(LLMError):
 
     code = "llm_response"
     default_message = _("La réponse du modèle de langage est inexploitable ou incomplète.")
+
+
+class LLMToolsRefusedError(LLMResponseError):
+    """The server refused a request that offered tools (400, 413, 422); `names` are those that it named."""
+
+    def __init__(self, detail: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(detail)
+        self.names = names
 
 
 class LLMCutError(LLMResponseError):

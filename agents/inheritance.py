@@ -22,6 +22,7 @@ from agents.effective import (
     default_guard_rail_message,
     default_presentation,
 )
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 
 
@@ -44,13 +45,9 @@ _LEVELS: dict[Level, str | Promise] = {
     "site": gettext_lazy("réglages du site"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
-_profile_sources: list[ProfileSource] = []
-
-
-def register_profile_source(source: ProfileSource) -> None:
-    """Say where thresholds of the embedding model in use come from; each app registers those that it measured."""
-    if source not in _profile_sources:
-        _profile_sources.append(source)
+_profile_sources: Hooks[ProfileSource] = Hooks()
+#: Says where thresholds of the embedding model in use come from; each app registers those that it measured.
+register_profile_source = _profile_sources.register
 
 
 def current_profile() -> ModelProfile | None:

@@ -10,11 +10,14 @@ from decimal import Decimal
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, URLValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+from agents.face import style_of, validate_accent, worded
 
 
 class IndexingMethod(models.TextChoices):
@@ -253,6 +256,16 @@ class RuntimeSettings(models.Model):
             "documents et ses réponses validées."
         ),
     )
+    contact = models.TextField(
+        _("à qui s’adresser"),
+        blank=True,
+        default="",
+        db_default="",
+        max_length=500,
+        help_text=_(
+            "Qui peut aider, où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. » Vide : personne n’est nommé."
+        ),
+    )
     record_unanswered = models.BooleanField(
         _("garder les questions sans réponse"),
         default=True,
@@ -301,8 +314,8 @@ class RuntimeSettings(models.Model):
         default=True,
         db_default=True,
         help_text=_(
-            "Qui lit une réponse peut ouvrir la page du PDF d’où vient un passage cité, le passage surligné. Le reste du "
-            "document n’est pas montré, et le fichier n’est jamais donné."
+            "Qui lit une réponse peut ouvrir la page du PDF d’où vient un passage cité, le passage surligné ; d’un document "
+            "sans pages, le passage avec celui d’avant et celui d’après. Le reste n’est pas montré, et le fichier n’est jamais donné."
         ),
     )
     context_exchanges = _count(
@@ -617,7 +630,7 @@ def valid_origin(text: str) -> str:
     is_whole = parts.scheme in ("http", "https") and not (parts.path.strip("/") or parts.query)
     # What goes into a header of the page: nothing there may end a directive or name every host.
     plain = host.isascii() and all(letter.isalnum() or letter in ".-:" for letter in host)
-    if not host or not is_whole or not plain or parts.username or parts.fragment:
+    if not host or not is_whole or not plain or "@" in parts.netloc or parts.fragment:
         raise ValidationError(
             _("« %(text)s » n’est pas une origine. Exemple : https://www.example.org"),
             params={"text": text.strip()[:100]},
@@ -629,6 +642,12 @@ def validate_origins(text: str) -> None:
     """One origin a line."""
     for line in text.split():
         valid_origin(line)
+
+
+def _words(label: Any, help_text: Any, most: int) -> "models.TextField[Any, Any]":
+    return models.TextField(
+        label, blank=True, default="", db_default="", max_length=most, help_text=help_text
+    )
 
 
 class Deployment(models.Model):
@@ -644,6 +663,41 @@ class Deployment(models.Model):
     )
     suggestions = models.TextField(
         _("questions proposées"), blank=True, default="", help_text=_("Une par ligne.")
+    )
+    # A site's own face (`agents.face`).
+    name_en = _words(_("nom en anglais"), _("Vide : le nom."), 200)
+    welcome_en = _words(_("message d’accueil en anglais"), _("Vide : le message d’accueil."), 2_000)
+    organisation = _words(
+        _("organisme"),
+        _("« Rédigée par … », sous une réponse, le nomme. Vide : le modèle de langage."),
+        120,
+    )
+    accent = models.CharField(
+        _("couleur"),
+        max_length=7,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[validate_accent],
+        help_text=_(
+            "Des boutons et des liens, sur papier clair : #rrvvbb, assez foncée pour être lue. Celle du thème sombre en est "
+            "tirée. Vide : celle de Répondant."
+        ),
+    )
+    notice = _words(
+        _("mention sous la question"),
+        _("Vie privée, conditions : une phrase ou deux, sous le champ de la question."),
+        500,
+    )
+    notice_en = _words(_("mention en anglais"), _("Vide : la mention."), 500)
+    legal_url = models.CharField(
+        _("mentions légales"),
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[URLValidator(["http", "https"])],
+        help_text=_("Adresse de la page à laquelle mène la mention. Vide : pas de lien."),
     )
     audience = models.CharField(
         _("public"), max_length=20, choices=Audience.choices, default=Audience.PUBLIC
@@ -682,6 +736,22 @@ class Deployment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_name(self) -> str:
+        return worded(self.name, self.name_en)
+
+    @property
+    def shown_welcome(self) -> str:
+        return worded(self.welcome, self.welcome_en)
+
+    @property
+    def shown_notice(self) -> str:
+        return worded(self.notice, self.notice_en)
+
+    @property
+    def style(self) -> str:
+        return style_of(self.accent)
 
     @property
     def effective_indexing_method(self) -> IndexingMethod:
@@ -769,6 +839,51 @@ def overlay_errors(key: str, value: Any) -> list[str]:
     except ValidationError as error:
         return [f"{key} : {message}" for message in error.messages]
     return []
+
+
+# --- Who of the staff may do what ------------------------------------------------------------------------------------
+
+
+class Role(models.Model):
+    """A ready-made role (`agents.staff.roles`): its group, and the rights it was ever given. Neither a right that a site took away
+    nor a group that it deleted is made anew.
+    """
+
+    code = models.CharField(max_length=30, primary_key=True)
+    group = models.OneToOneField(Group, null=True, on_delete=models.SET_NULL, related_name="role")
+    given = models.JSONField(default=list)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("rôle")
+        verbose_name_plural = _("rôles")
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class AgentLimit(models.Model):
+    """That a person, or a group's members, work on these agents only (`agents.staff.scope`); on none where it names none."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    group = models.OneToOneField(
+        Group, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    agents = models.ManyToManyField(Agent, blank=True, related_name="+", verbose_name=_("agents"))
+
+    class Meta:
+        verbose_name = _("limite à des agents")
+        verbose_name_plural = _("limites à des agents")
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(user=None) ^ models.Q(group=None), name="limit_of_one"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.user or self.group)
 
 
 # --- Processes and their upkeep --------------------------------------------------------------------------------------

@@ -76,6 +76,31 @@ class PreparedSelect(_Statement):
         return [tuple(row) for row in rows]
 
 
+class PreparedObject(_Statement):
+    """The one row of a queryset as its model's instance; `related` are prepared, by the foreign key that each follows."""
+
+    def __init__(self, build: Build, **related: "PreparedObject") -> None:
+        super().__init__(build)
+        self._related = related
+
+    def get(self, **values: object) -> Any:
+        """The first row that the database gives; `None` without one."""
+        with connection.cursor() as cursor:
+            compiler = self._execute(cursor, values)
+            row = cursor.fetchone()
+            database = cursor.db
+        if row is None:
+            return None
+        columns = [column[0] for column in compiler.select]
+        if converters := compiler.get_converters(columns):
+            row = next(iter(compiler.apply_converters([row], converters)))
+        names = [column.target.attname for column in columns]
+        found = compiler.query.model.from_db(database.alias, names, list(row))
+        for name, statement in self._related.items():
+            setattr(found, name, statement.get(id=getattr(found, f"{name}_id")))
+        return found
+
+
 class PreparedSelectIn:
     """A `PreparedSelect` over a list of keys of any length; there is one statement for each power of two."""
 

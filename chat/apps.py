@@ -14,13 +14,19 @@ class ChatConfig(AppConfig):
     verbose_name = _("Conversations")
 
     def ready(self) -> None:
+        from agents.effective import register_settings_gate
+        from agents.staff.agent_files import register_agent_part
         from chat import signals  # noqa: F401
         from chat.archive import search  # noqa: F401
+        from chat.staff.golden import tasks  # noqa: F401
+        from chat.staff.golden.agent_part import PART
+        from chat.staff.golden.gate import BUILD_GATE, look_at_settings
         from chat.staff.quality.recent import recent_questions, recently_used_chunks
         from chat.staff.quality.tasks import enqueue_loops
         from chat.thread.verdicts import count_settled
         from faqs.answers.indexing import register_settled_listener
         from faqs.loops import register_verdict_counter
+        from knowledge.indexing.jobs.queue import register_build_gate
         from knowledge.indexing.preview import register_question_source
         from knowledge.indexing.questions.waiting import register_usage_source
 
@@ -28,3 +34,6 @@ class ChatConfig(AppConfig):
         register_usage_source(recently_used_chunks)
         register_settled_listener(enqueue_loops)
         register_verdict_counter(count_settled)
+        register_agent_part(PART)
+        register_build_gate(BUILD_GATE)
+        register_settings_gate(look_at_settings)

@@ -97,6 +97,18 @@ class TurnTakenOverError(ConversationNotFoundError):
     status = 500
 
 
+class OverloadedError(ChatError):
+    """More is asked than this process can answer (`agents.pressure`); those who are being answered are not slowed."""
+
+    code = "overloaded"
+    status = 503
+    retryable = True
+    retry_after = 2.0
+    default_message = _(
+        "Beaucoup de questions arrivent en ce moment. Rien n’est perdu : réessayez dans un instant."
+    )
+
+
 class ServerStoppingError(ChatError):
     """This process is about to end; another one, or the same one started again, takes the question."""
 
@@ -232,6 +244,24 @@ class MessageNotFoundError(ChatError):
     code = "message_not_found"
     status = 404
     default_message = _("Cette réponse n’existe pas ou n’est pas la vôtre.")
+
+
+class AnswerCutError(ChatError):
+    """Never raised: the notice of an answer that its greatest length ended."""
+
+    code = "answer_cut"
+    default_message = _(
+        "Réponse coupée : elle a atteint sa longueur maximale. Demandez la suite, ou posez une question plus précise."
+    )
+
+
+class AnswerFilteredError(ChatError):
+    """Never raised: the notice of an answer that the filter of the model's server ended."""
+
+    code = "answer_filtered"
+    default_message = _(
+        "Réponse arrêtée par le filtre du modèle de langage. Essayez avec d’autres mots."
+    )
 
 
 class LinkNotFoundError(ChatError):

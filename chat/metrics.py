@@ -14,6 +14,7 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 TURNS = Counter("repondant_turns", "Turns that ended, by status and exit.", ["status", "source"])
 FAILURES = Counter("repondant_turn_failures", "Turns that failed, by error code.", ["code"])
+REFUSED = Counter("repondant_refused_questions", "Questions refused because of overload.")
 MODEL_CALLS = Counter("repondant_model_calls", "Calls of the language model for answers.")
 TURN_SECONDS = Histogram(
     "repondant_turn_seconds",

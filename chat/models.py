@@ -16,7 +16,8 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Collection
-from typing import ClassVar, Self
+from datetime import datetime
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.db import models
@@ -25,6 +26,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
+from agents.database import short_write
 from agents.models import Deployment
 
 #: The longest name of a phase or of a project.
@@ -37,6 +39,24 @@ class Channel(models.TextChoices):
     PAGE = "page", _("Page de conversation")
     WIDGET = "widget", _("Widget")
     API = "api", _("API")
+
+
+class ConversationQuerySet(models.QuerySet["Conversation"]):
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete them with all that hangs on them; returns what `QuerySet.delete` does.
+
+        Their rows are held first, then those of their turns, as by whoever writes to them (`chat.thread.turns`): what others
+        do with them meanwhile came before, and goes with them, or finds them gone.
+        """
+        with short_write():
+            found = Conversation.objects.filter(pk__in=list(self.values_list("pk", flat=True)))
+            held = list(found.order_by("pk").select_for_update().values_list("pk", flat=True))
+            turns = Turn.objects.filter(conversation__in=held).order_by("pk")
+            list(turns.select_for_update().values_list("pk"))
+            return models.QuerySet.delete(self.filter(pk__in=held))
+
+    # As Django's own: never a method of the manager.
+    delete.queryset_only = True  # type: ignore[attr-defined]
 
 
 class Conversation(models.Model):
@@ -85,8 +105,12 @@ class Conversation(models.Model):
     leaf = models.UUIDField(null=True, blank=True, editable=False)
     #: Not listed, not learned from, and deleted `TEMPORARY_CHAT_HOURS` after its last message.
     is_temporary = models.BooleanField(_("temporaire"), default=False)
+    #: Its reader keeps it at the top of their list.
+    is_pinned = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("dernier message"), auto_now=True)
+
+    objects = ConversationQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("conversation")
@@ -104,6 +128,9 @@ class Conversation(models.Model):
 
     def __str__(self) -> str:
         return self.title or str(_("Nouvelle conversation"))
+
+    def delete(self, *_arguments: Any, **_options: Any) -> tuple[int, dict[str, int]]:
+        return Conversation.objects.filter(pk=self.pk).delete()
 
 
 class AnswerSource(models.TextChoices):
@@ -187,6 +214,10 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
+    #: Of the page or the program that asked; empty where the turn ended without a word of its own, and before it was kept.
+    language = models.CharField(
+        _("langue"), max_length=10, blank=True, default="", db_default="", editable=False
+    )
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
@@ -696,3 +727,341 @@ class ApiKey(models.Model):
         secret = f"rsk_{secrets.token_urlsafe(32)}"
         self.prefix, self.key_hash = secret[: self.PREFIX_CHARACTERS], secret_hash(secret)
         return secret
+
+
+class DayFigures(models.Model):
+    """What the daily figures share (`chat.staff.figures.daily`): a row holds sums, of no conversation in particular.
+
+    The rows of a day that are not `is_past` count the conversations that exist, and are written anew with each count of the
+    day. Those that are `is_past` count deleted ones, are added as these go, and stay. Nobody is named in them: no words, no person, no
+    hour. `deployment` may have been deleted since.
+    """
+
+    day = models.DateField()
+    deployment = models.ForeignKey(
+        Deployment,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    is_past = models.BooleanField(default=False)
+
+    class Meta:
+        abstract = True
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.day} · {self.deployment_id}"
+
+
+class DailyCount(DayFigures):
+    """The turns of a day with one exit, status and language; `up` and `down` are the ratings of their answers."""
+
+    source = models.CharField(max_length=20, blank=True, default="")
+    status = models.CharField(max_length=20)
+    language = models.CharField(max_length=10, blank=True, default="")
+    turns = models.PositiveIntegerField(default=0)
+    llm_calls = models.PositiveBigIntegerField(default=0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    #: How many ended in one run, which took so long together.
+    timed = models.PositiveIntegerField(default=0)
+    milliseconds = models.PositiveBigIntegerField(default=0)
+    up = models.PositiveIntegerField(default=0)
+    down = models.PositiveIntegerField(default=0)
+
+    class Meta(DayFigures.Meta):
+        verbose_name = _("chiffres d’un jour")
+        verbose_name_plural = _("chiffres par jour")
+        permissions: ClassVar = [("view_figures", _("Voir comment va le service, en chiffres"))]
+        indexes: ClassVar = [models.Index(fields=["day"], name="counts_of_a_day")]
+
+
+class DailyStep(DayFigures):
+    """How often a step of the path was taken on a day, how long it took together, and at the slowest."""
+
+    step = models.CharField(max_length=50)
+    times = models.PositiveIntegerField(default=0)
+    microseconds = models.PositiveBigIntegerField(default=0)
+    slowest = models.PositiveBigIntegerField(default=0)
+
+    class Meta(DayFigures.Meta):
+        verbose_name = _("étapes d’un jour")
+        verbose_name_plural = _("étapes par jour")
+        indexes: ClassVar = [models.Index(fields=["day"], name="steps_of_a_day")]
+
+
+class UsedKind(models.TextChoices):
+    """What an answer stands on."""
+
+    PASSAGE = "passage", _("Passage")
+    ANSWER = "answer", _("Réponse validée")
+    MEMORY = "memory", _("Réponse en mémoire")
+
+
+class DailyUse(DayFigures):
+    """How many answers of a day stand on each passage, validated answer or entry of the memory.
+
+    `tally` holds a key and its count in turn, as 64-bit integers: a year of rows for each would be a million.
+    """
+
+    kind = models.CharField(max_length=10, choices=UsedKind.choices)
+    tally = models.BinaryField()
+
+    class Meta(DayFigures.Meta):
+        verbose_name = _("usages d’un jour")
+        verbose_name_plural = _("usages par jour")
+        indexes: ClassVar = [models.Index(fields=["kind", "day"], name="uses_of_a_day")]
+
+
+class CountedDay(models.Model):
+    """When a day was last counted. `version` grows with each count: of two at once, one is taken."""
+
+    day = models.DateField(primary_key=True)
+    version = models.PositiveIntegerField(default=0)
+    counted_at = models.DateTimeField(null=True)
+    #: A turn of that day still ran.
+    is_open = models.BooleanField(default=False)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("jour compté")
+        verbose_name_plural = _("jours comptés")
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class DayToCount(models.Model):
+    """Something changed in a day that may have been counted. Rows are only added, so that nobody waits for anybody."""
+
+    day = models.DateField(db_index=True)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = _("jour à compter")
+        verbose_name_plural = _("jours à compter")
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class QuestionOrigin(models.TextChoices):
+    HAND = "hand", _("Écrite à la main")
+    TURN = "turn", _("Conversation")
+    CORRECTION = "correction", _("Correction")
+    VERDICT = "verdict", _("Avis utile")
+    ANSWER = "answer", _("Réponse validée")
+    FILE = "file", _("Fichier")
+
+
+class GoldenSet(models.Model):
+    """Questions with what is expected of their answers, asked of one deployment."""
+
+    name = models.CharField(_("nom"), max_length=120, unique=True)
+    deployment = models.ForeignKey(
+        Deployment,
+        on_delete=models.CASCADE,
+        related_name="golden_sets",
+        verbose_name=_("déploiement"),
+    )
+    language = models.CharField(
+        _("langue"),
+        max_length=2,
+        choices=[("fr", _("Français")), ("en", _("Anglais"))],
+        default="fr",
+    )
+    is_gate = models.BooleanField(
+        _("contrôle avant mise en service"),
+        default=False,
+        help_text=_(
+            "Un nouvel index préparé ou un réglage changé n’est pas mis en service si une question réussie aujourd’hui "
+            "échouerait avec lui."
+        ),
+    )
+    is_nightly = models.BooleanField(_("chaque nuit"), default=False)
+    created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
+    #: Of its questions: what was asked before says nothing of the set any more.
+    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("jeu de questions de référence")
+        verbose_name_plural = _("jeux de questions de référence")
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GoldenQuestion(models.Model):
+    """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.golden.expectations`)."""
+
+    golden_set = models.ForeignKey(
+        GoldenSet, on_delete=models.CASCADE, related_name="questions", verbose_name=_("jeu")
+    )
+    question = models.TextField(_("question"), max_length=2_000)
+    #: SHA-256 of the question as it is written: it stands in a set once.
+    key = models.CharField(max_length=64, editable=False)
+    expected = models.JSONField(_("attendu"), default=dict, blank=True)
+    note = models.CharField(_("note"), max_length=500, blank=True, default="")
+    origin = models.CharField(
+        _("origine"),
+        max_length=20,
+        choices=QuestionOrigin.choices,
+        default=QuestionOrigin.HAND,
+        editable=False,
+    )
+    created_at = models.DateTimeField(_("ajoutée le"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("question de référence")
+        verbose_name_plural = _("questions de référence")
+        ordering: ClassVar = ["pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["golden_set", "key"], name="one_question_once_in_a_set")
+        ]
+
+    def __str__(self) -> str:
+        return self.question[:80]
+
+
+class RunKind(models.TextChoices):
+    SET = "set", _("À la demande")
+    NIGHTLY = "nightly", _("De nuit")
+    BUILD = "build", _("Avant un nouvel index")
+    SETTINGS = "settings", _("Avant un réglage changé")
+    WHAT_IF = "what_if", _("Et si, sur des questions réelles")
+
+
+#: Runs that ask each question twice: as things are, and as they would be.
+TWO_WAYS = (RunKind.BUILD, RunKind.SETTINGS, RunKind.WHAT_IF)
+
+
+class RunStatus(models.TextChoices):
+    QUEUED = "queued", _("En attente")
+    RUNNING = "running", _("En cours")
+    DONE = "done", _("Terminé")
+    FAILED = "failed", _("En échec")
+    CANCELLED = "cancelled", _("Annulé")
+
+
+class GoldenRunQuerySet(models.QuerySet["GoldenRun"]):
+    def claim(self, pk: int, owner: str, until: datetime) -> bool:
+        """Take a run that waits, or whose worker has died; one winner however many try."""
+        free = Q(status=RunStatus.QUEUED) | Q(
+            status=RunStatus.RUNNING, lease_expires_at__lt=timezone.now()
+        )
+        return bool(
+            self.filter(free, pk=pk).update(
+                status=RunStatus.RUNNING,
+                lease_owner=owner,
+                lease_expires_at=until,
+                attempts=models.F("attempts") + 1,
+            )
+        )
+
+
+class GoldenRun(models.Model):
+    """Questions asked by a worker without writing. Its results are made with it, empty: what is empty is still to be asked."""
+
+    kind = models.CharField(_("travail"), max_length=20, choices=RunKind.choices)
+    golden_set = models.ForeignKey(
+        GoldenSet, null=True, on_delete=models.CASCADE, related_name="runs", verbose_name=_("jeu")
+    )
+    deployment = models.ForeignKey(
+        Deployment, on_delete=models.CASCADE, related_name="+", verbose_name=_("déploiement")
+    )
+    language = models.CharField(max_length=2, default="fr")
+    #: The `IndexBuild` whose generation is tried.
+    build = models.ForeignKey(
+        "knowledge.IndexBuild",
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        verbose_name=_("indexation"),
+    )
+    #: Where settings would change ("deployment", "agent", "site"), of which row, and to what; empty values inherit.
+    level = models.CharField(max_length=20, blank=True, default="")
+    target_id = models.BigIntegerField(null=True)
+    changes = models.JSONField(default=dict)
+    status = models.CharField(
+        _("état"), max_length=20, choices=RunStatus.choices, default=RunStatus.QUEUED
+    )
+    error = models.TextField(_("erreur"), blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("par"),
+    )
+    created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
+    finished_at = models.DateTimeField(_("fini le"), null=True)
+    applied_at = models.DateTimeField(_("appliqué le"), null=True)
+    #: Who let it pass all the same, and why.
+    overridden_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    override_reason = models.CharField(_("motif"), max_length=500, blank=True, default="")
+
+    objects = GoldenRunQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("passage de questions de référence")
+        verbose_name_plural = _("passages de questions de référence")
+        ordering: ClassVar = ["-pk"]
+        permissions: ClassVar = [("override_gate", _("Laisser passer ce qu’un contrôle arrête"))]
+
+    def __str__(self) -> str:
+        return f"{self.golden_set or self.deployment} · n°\u00a0{self.pk}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+class GoldenResult(models.Model):
+    """A question of a run, and what came of it: `after` of what is tried, `before` of what serves, in a run of two ways."""
+
+    run = models.ForeignKey(GoldenRun, on_delete=models.CASCADE, related_name="results")
+    position = models.PositiveIntegerField()
+    question = models.TextField()
+    expected = models.JSONField(default=dict)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    #: Of a real question: it goes with its conversation.
+    source_turn = models.UUIDField(null=True, db_index=True)
+
+    class Meta:
+        ordering: ClassVar = ["position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "position"], name="one_result_a_place")
+        ]
+
+    def __str__(self) -> str:
+        return self.question[:80]
+
+    @property
+    def has_passed(self) -> bool:
+        return self.after is not None and not self.after["unmet"]
+
+    @property
+    def is_worse(self) -> bool:
+        """Passed as things are, and fails on what is tried."""
+        return bool(self.before and self.after and not self.before["unmet"] and self.after["unmet"])
+
+    @property
+    def is_better(self) -> bool:
+        return bool(self.before and self.before["unmet"] and self.has_passed)
+
+    @property
+    def changes(self) -> list[str]:
+        """What differs between the two: `answer_source`, `answer`, `sources`."""
+        if not self.before or not self.after:
+            return []
+        names = ("answer_source", "answer", "sources")
+        return [name for name in names if self.before.get(name) != self.after.get(name)]

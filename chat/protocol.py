@@ -7,32 +7,39 @@ sends it (`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF), and option (1, 2, …) where
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF), date (when it was validated, or its
+             document read), learned_id of a validated answer, and option (1, 2, …) where
              the question is one of those that a `clarification` offers
-    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments
+    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments,
+             and progress (a text) while a tool says how far it is
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent,
-             score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise)
+             score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise),
+             suggestions (questions that a refusal offers, as they stand in its text),
+             notice (why the answer stops before its end, where its model was stopped; else empty),
+             readAs (how the question was read, where otherwise than typed; else empty)
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
 `{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
 a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. An `ask` with `replaces` (a turn's id)
-is another version of that turn: the edited question, or the same one asked again. A turn that is retried, or whose calls are
+is another version of that turn: the edited question, or the same one asked again; with `asTyped` it is looked up as it was typed. A turn that is retried, or whose calls are
 all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
 """
 
 import unicodedata
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from django.conf import settings
+from django.utils import translation
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from agents.exceptions import ApplicationError
 from chat.exceptions import InvalidMessageError
-from chat.models import SCOPE_CHARACTERS
+from chat.models import SCOPE_CHARACTERS, AnswerSource
 from chat.texts import read_json
 
 
@@ -52,6 +59,8 @@ class Source:
     url: str = ""
     #: The page of its document that it begins on, from 1, where the document has pages.
     page: int | None = None
+    #: The day (ISO) on which a person last vouched for it, or its document was last read; empty where nobody knows.
+    date: str = ""
     #: The validated answer that it is, where it is one.
     learned_id: int | None = None
     #: Its place among the questions to choose from, where it is one.
@@ -59,10 +68,8 @@ class Source:
 
     def as_json(self) -> dict[str, Any]:
         fields = {**asdict(self), "score": round(self.score, 4)}
-        if not self.url:
-            del fields["url"]
-        for name in ("page", "learned_id", "option"):
-            if fields[name] is None:
+        for name in ("url", "date", "page", "learned_id", "option"):
+            if fields[name] in ("", None):
                 del fields[name]
         return fields
 
@@ -118,9 +125,11 @@ class Tool:
     relance_index: int
     duration_ms: int | None = None
     arguments: str = ""
+    #: How far a running tool says that it is, as text; not kept.
+    progress: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        told = {
             "toolCallId": self.tool_call_id,
             "name": self.tool_name,
             "status": self.status,
@@ -128,6 +137,7 @@ class Tool:
             "durationMs": self.duration_ms,
             "arguments": self.arguments,
         }
+        return {**told, "progress": self.progress} if self.progress else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +156,9 @@ class Done:
     agent: str = ""
     #: How near the question of the stored answer that was given is (seed 000, section 2: the metadata of a local answer).
     score: float | None = None
+    #: The code of what is to be said of the answer (`message_of`).
+    cut: str = ""
+    read_as: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -157,7 +170,28 @@ class Done:
             "title": self.title,
             "agent": self.agent,
             "score": None if self.score is None else round(self.score, 4),
+            "suggestions": offered_questions(self.answer_source, self.content),
+            "notice": message_of(self.cut),
+            "readAs": self.read_as,
         }
+
+
+def message_of(code: str) -> str:
+    """What every error of this code says, in the reader's language; empty where there is none."""
+    kind = kind_of(code)
+    return "" if kind is None else str(kind.default_message)
+
+
+def kind_of(code: str) -> type[ApplicationError] | None:
+    return next((kind for kind in _kinds_of(ApplicationError) if code and kind.code == code), None)
+
+
+def offered_questions(answer_source: str, content: str) -> list[str]:
+    """The questions that a refusal lists, for a page that has them asked by a click."""
+    if answer_source != AnswerSource.GUARD_RAIL:
+        return []
+    items = (line.removeprefix("- ") for line in content.splitlines() if line.startswith("- "))
+    return [item for item in items if item.endswith("?")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +212,37 @@ class Failure:
             retry_after=error.retry_after,
         )
 
+    @classmethod
+    def of_code(cls, code: str) -> "Failure":
+        """What is known of an error by its code alone: of a turn that is told again from its row."""
+        kind = kind_of(code) or ApplicationError
+        return cls(code or kind.code, str(kind.default_message), retryable=kind.retryable)
+
+    def said_in(self, language: str) -> "Failure":
+        """The same in another language, where it says no more than every error of its code does."""
+        for kind in _kinds_of(ApplicationError):
+            if kind.code == self.code and self.message in _in_every_language(kind.default_message):
+                with translation.override(language):
+                    return replace(self, message=str(kind.default_message))
+        return self
+
     def as_json(self) -> dict[str, Any]:
         said = {"code": self.code, "message": self.message, "retryable": self.retryable}
         return said if self.retry_after is None else {**said, "retryAfter": self.retry_after}
+
+
+def _kinds_of(error: type[ApplicationError]) -> Iterator[type[ApplicationError]]:
+    yield error
+    for kind in error.__subclasses__():
+        yield from _kinds_of(kind)
+
+
+def _in_every_language(message: str | Promise) -> set[str]:
+    said = set()
+    for code, _name in settings.LANGUAGES:
+        with translation.override(code):
+            said.add(str(message))
+    return said
 
 
 Event = Meta | Delta | Sources | Tool | Done | Failure
@@ -194,6 +256,7 @@ class AskFrame:
     message: str
     client_message_id: str
     replaces: uuid.UUID | None = None
+    as_typed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +324,7 @@ def parse_ask(data: Mapping[str, Any]) -> AskFrame:
         message=valid_question(data.get("message")),
         client_message_id=valid_client_message_id(data.get("clientMessageId")),
         replaces=None if replaced in (None, "") else valid_uuid("replaces", replaced),
+        as_typed=data.get("asTyped") is True,
     )
 
 

@@ -1,40 +1,111 @@
 """An answer's Markdown as HTML that a page may insert as it is.
 
-Two walls: the parser is told to pass no HTML, no image and no link but `http`, `https` and `mailto`; then nh3 keeps only the
-elements and attributes listed here. Callers must not add markup to what comes back. `[n]` outside code becomes a
-link to source `n` when that source was given, and disappears when it was not.
+Two walls: the parser is told to pass no HTML and no link but `http`, `https` and `mailto`; then nh3 keeps only the elements and
+attributes listed here. Callers must not add markup to what comes back. `[n]` outside code becomes a link to source `n` when
+that source was given, and disappears when it was not. An image is never loaded (its address would carry what was said here to
+whoever owns it): it is a link. Formulas stand as they were written. `chat/static/chat/markdown.js` writes the same while an
+answer comes; a test holds the two together.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-_CITATION = re.compile(r"[ \t]?\[(\d{1,3})\]")
+#: The level of an answer's first heading: it stands below « Réponse », the third of its page.
+ANSWER_HEADING = 4
+_LOWEST_HEADING = 6
+
+_ADDRESS = r"(?<![\w/.@-])(?:https?://|www\.)[^\s<>\[\]\"«»`\\|]{1,2000}"
+_MAIL = r"(?<![\w.+@/:-])[a-z0-9][\w.+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?![\w@-])"
+_LINKED = re.compile(
+    rf"[ \t]?\[(?P<number>\d{{1,3}})\]|(?P<address>{_ADDRESS})|(?P<mail>{_MAIL})",
+    re.ASCII | re.IGNORECASE,
+)
+#: What ends a sentence, and not the address that stands last in it.
+_AFTER_ADDRESS = ".,;:!?'’*_~…"
+_SOURCE_LINE = re.compile(r"\n\n\*Source ?: [^\n]+\* \[1\]\s*\Z")
 _MARKS = re.compile(r"[\\`\[\]<]")
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
+_TASK = re.compile(r"\[([ xX])\][ \t]+")
+_STRONG, _END_STRONG = Token("strong_open", "strong", 1), Token("strong_close", "strong", -1)
+_BOXES = {" ": "☐ ", "x": "☑ ", "X": "☑ "}
 
+_UNITS = "[kMGT]?(?:Hz|Wh?|Pa|V|A|B|o|€)|[kcdmµn]?m[²³]?|ha|[km]?g|t|[cdm]?[lL]|h|min|m?s|°[CF]?|dB|bar|Md€|[$£]|EUR|USD|CHF"
+#: The blanks at which no line is broken: in a figure, before its unit, and where French sets one with its punctuation.
+_TIED = re.compile(
+    rf"(?<=[0-9]) (?=[0-9]{{3}}(?![0-9])|(?:{_UNITS})(?![\w'’-]))"
+    r"|(?<=«) | (?=[»?!:;%‰€])|(?:(?<=[nN]°)|(?<=art\.)|(?<=§)) (?=[0-9])"
+)
+
+#: A formula within a line. What only escapes brackets, or names two prices, is none.
+_FORMULA = re.compile(
+    r"\\\([^\n]{1,500}?\\\)|\\\[(?P<inner>[^\n]{1,500}?)\\\]"
+    r"|\$\$[^$\n]+\$\$|\$(?![\s$])[^$`\n]*(?<![\s\\])\$(?![\w$])"
+)
+_IN_FORMULA = re.compile(r"[\\^_=+]")
+#: One on lines of its own: how it opens and closes.
+_FORMULA_BLOCKS = {"$$": "$$", "\\[": "\\]"}
+_MOST_FORMULA_LINES = 50
+
+_HEADINGS = {f"h{level}" for level in range(1, _LOWEST_HEADING + 1)}
 _TAGS = {
-    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
-    *("em", "strong", "ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"),
+    *_HEADINGS,
+    *("p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "ul", "ol", "li", "a"),
+    *("table", "thead", "tbody", "tr", "th", "td", "div", "span"),
 }
-_ATTRIBUTES = {"a": {"href", "target", "title", "class", "data-n"}, "ol": {"start"}}
+_ATTRIBUTES = {"a": {"href", "target", "title", "data-n"}, "ol": {"start"}, "code": {"class"}}
+_VALUES = {
+    "a": {"class": {"citation", "image"}},
+    "div": {"class": {"table"}, "dir": {"auto"}, "tabindex": {"0"}},
+    "li": {"class": {"task"}},
+    "p": {"class": {"math"}, "dir": {"auto", "ltr"}},
+    "pre": {"dir": {"ltr"}, "tabindex": {"0"}},
+    "span": {"class": {"math"}, "dir": {"ltr"}},
+    **{tag: {"align": {"left", "center", "right"}} for tag in ("th", "td")},
+    **{tag: {"dir": {"auto"}} for tag in (*_HEADINGS, "blockquote", "ul", "ol")},
+}
 
 
-def render_answer(markdown: str, *, turn_id: str, source_numbers: Collection[int]) -> str:
-    """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`."""
-    environment = {"turn_id": turn_id, "source_numbers": frozenset(source_numbers)}
+def render_answer(
+    markdown: str,
+    *,
+    turn_id: str,
+    source_numbers: Collection[int],
+    heading: int = ANSWER_HEADING,
+) -> str:
+    """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`, its first heading is of the level `heading`.
+
+    Pages list the sources below it: the line by which a direct answer names its one source (`direct_text`) is not said twice.
+    """
+    environment = {
+        "turn_id": turn_id,
+        "source_numbers": frozenset(source_numbers),
+        "heading": heading,
+    }
+    if environment["source_numbers"] == {1}:
+        markdown = _SOURCE_LINE.sub("", markdown)
     return nh3.clean(
         _PARSER.render(markdown, environment),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        tag_attribute_values=_VALUES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
     )
+
+
+def answer_tokens(markdown: str) -> list[Token]:
+    """An answer as tokens, for documents that are no HTML: its numbers in brackets stay as they are."""
+    return _PARSER.parse(markdown, {"turn_id": "", "source_numbers": None, "heading": 1})
 
 
 def plain_markdown(text: str) -> str:
@@ -42,54 +113,218 @@ def plain_markdown(text: str) -> str:
     return _MARKS.sub(r"\\\g<0>", text)
 
 
-def _link_citations(state: StateCore) -> None:
+def tied(text: str) -> str:
+    """The text with no-break spaces in figures, before units, and in French punctuation."""
+    return _TIED.sub("\u00a0", text)
+
+
+# Within a line: citations, addresses, images, and what no line is broken at.
+
+
+def _read_lines(state: StateCore) -> None:
     for block in state.tokens:
         if block.type == "inline" and block.children:
             block.children = list(_linked(block.children, state.env))
 
 
-def _linked(tokens: list[Token], environment: Any) -> Iterator[Token]:
-    """The same tokens with citations linked, but for those that already stand in a link."""
+def _linked(tokens: Sequence[Token], environment: Any) -> Iterator[Token]:
+    """The same tokens with citations, addresses and images linked, but for those that already stand in a link."""
     depth = 0
     for token in tokens:
         if token.type in {"link_open", "link_close"}:
             depth += token.nesting
         if token.type == "link_open":
             token.attrSet("target", "_blank")
-        if token.type == "text" and not depth:
+        if token.type == "image":
+            yield from _picture(token, is_linked=bool(depth))
+        elif token.type == "text" and not depth:
             yield from _split_text(token.content, environment)
+        elif token.type == "text":
+            yield _text(token.content)
         else:
             yield token
 
 
+def _picture(image: Token, *, is_linked: bool) -> Iterator[Token]:
+    address = str(image.attrGet("src") or "")
+    name = image.content.strip() or address
+    link = None if is_linked else _link(address, name, **{"class": "image"})
+    yield from link or (_text(name),)
+
+
 def _split_text(text: str, environment: Any) -> Iterator[Token]:
     position = 0
-    for match in _CITATION.finditer(text):
-        number = int(match[1])
+    found: Sequence[Token] | None
+    for match in _LINKED.finditer(text):
+        if match["number"]:
+            found = _citation(match[0], int(match["number"]), environment)
+            end = match.end()
+        else:
+            shown = _without_end(match[0])
+            found = _link(_completed(shown, is_mail=bool(match["mail"])), shown)
+            end = match.start() + len(shown)
+        if found is None:
+            continue
         yield _text(text[position : match.start()])
-        position = match.end()
-        if number in environment["source_numbers"]:
-            yield from _citation(number, environment["turn_id"])
+        yield from found
+        position = end
     yield _text(text[position:])
 
 
+def _without_end(address: str) -> str:
+    """Without the punctuation of the sentence, and without the bracket that was opened before the address."""
+    while True:
+        kept = address.rstrip(_AFTER_ADDRESS)
+        if kept.endswith(")") and kept.count(")") > kept.count("("):
+            kept = kept[:-1]
+        if kept == address:
+            return address
+        address = kept
+
+
+def _completed(address: str, *, is_mail: bool) -> str:
+    if is_mail:
+        return f"mailto:{address}"
+    return f"http://{address}" if address[:4].lower() == "www." else address
+
+
+def _link(address: str, text: str, **attributes: str) -> Sequence[Token] | None:
+    href = _PARSER.normalizeLink(address)
+    if not _PARSER.validateLink(href):
+        return None
+    return (
+        Token("link_open", "a", 1, attrs={"href": href, "target": "_blank", **attributes}),
+        Token("text", "", 0, content=text),
+        Token("link_close", "a", -1),
+    )
+
+
 def _text(content: str) -> Token:
-    return Token("text", "", 0, content=content)
+    return Token("text", "", 0, content=tied(content))
 
 
-def _citation(number: int, turn_id: str) -> Iterator[Token]:
+def _citation(text: str, number: int, environment: Any) -> Sequence[Token]:
+    if environment["source_numbers"] is None:
+        return (_text(text),)
+    if number not in environment["source_numbers"]:
+        return ()
     attributes: dict[str, str | int | float] = {
         "class": "citation",
-        "href": f"#source-{turn_id}-{number}",
+        "href": f"#source-{environment['turn_id']}-{number}",
         "data-n": str(number),
     }
-    yield Token("link_open", "a", 1, attrs=attributes)
-    yield _text(str(number))
-    yield Token("link_close", "a", -1)
+    return (
+        Token("link_open", "a", 1, attrs=attributes),
+        _text(str(number)),
+        Token("link_close", "a", -1),
+    )
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    match = _FORMULA.match(state.src, state.pos, state.posMax)
+    before = state.src[state.pos - 1 : state.pos] if state.pos else ""
+    if match is None or (match[0][0] == "$" and (before.isalnum() or before == "$")):
+        return False
+    if match["inner"] and not _IN_FORMULA.search(match["inner"]):
+        return False
+    if not silent:
+        state.push("math_inline", "", 0).content = match[0]
+    state.pos = match.end()
+    return True
+
+
+# Blocks.
+
+
+def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Lines from `$$` or `\\[` to the one that ends with what closes it, without an empty one between."""
+    closing = _FORMULA_BLOCKS.get(_line(state, start))
+    if closing is None or state.is_code_block(start):
+        return False
+    last, end = start + 1, min(end, start + _MOST_FORMULA_LINES)
+    while last < end and (line := _line(state, last)) and not line.endswith(closing):
+        last += 1
+    if last >= end or not line:
+        return False
+    if silent:
+        return True
+    token = state.push("math_block", "", 0)
+    token.content = state.getLines(start, last + 1, state.blkIndent, False).strip()
+    token.map = [start, last + 1]
+    state.line = last + 1
+    return True
+
+
+def _line(state: StateBlock, number: int) -> str:
+    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].rstrip()
+
+
+def _dress_blocks(state: StateCore) -> None:
+    """Headings without a gap below the page's own (those of a quote or a list are none), the direction of each block from its text,
+    boxes of tasks."""
+    levels: list[int] = []
+    previous: Sequence[Token] = ()
+    for token in state.tokens:
+        if token.type == "heading_open" and token.level == 0:
+            level = int(token.tag[1])
+            while levels and levels[-1] >= level:
+                levels.pop()
+            levels.append(level)
+        if token.type in {"heading_open", "heading_close"}:
+            shown = min(state.env["heading"] + len(levels) - 1, _LOWEST_HEADING)
+            token.tag = "p" if token.level else f"h{shown}"
+        if token.nesting == 1 and token.level == 0:
+            token.attrSet("dir", "auto")
+        if previous and previous[-1].type == "heading_open" and previous[-1].level:
+            token.children = [_STRONG, *(token.children or ()), _END_STRONG]
+        if token.type in {"th_open", "td_open"} and (style := token.attrGet("style")):
+            token.attrs = {"align": str(style).removeprefix("text-align:")}
+        if [each.type for each in previous] == ["list_item_open", "paragraph_open"]:
+            _tick(previous[0], token)
+        previous = (*previous[-1:], token)
+
+
+def _tick(item: Token, inline: Token) -> None:
+    first = inline.children[0] if inline.children else None
+    found = _TASK.match(first.content) if first and first.type == "text" else None
+    if first and found:
+        item.attrSet("class", "task")
+        first.content = _BOXES[found[1]] + first.content[found.end() :]
+
+
+# HTML that the parser's own rules do not write.
+
+
+def _render_code(
+    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
+) -> str:
+    """Code can be scrolled with the keyboard, and tells its language."""
+    language = tokens[at].info.split(maxsplit=1)[:1]
+    named = f' class="language-{escapeHtml(language[0])}"' if language else ""
+    return (
+        f'<pre tabindex="0" dir="ltr"><code{named}>{escapeHtml(tokens[at].content)}</code></pre>\n'
+    )
+
+
+def _render_formula(
+    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
+) -> str:
+    tag, end = ("span", "") if tokens[at].type == "math_inline" else ("p", "\n")
+    return f'<{tag} class="math" dir="ltr">{escapeHtml(tokens[at].content)}</{tag}>{end}'
+
+
+def _render_table(
+    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
+) -> str:
+    """In a box of its own, which scrolls: a table that does so itself is none to a screen reader."""
+    if tokens[at].nesting < 0:
+        return "</table>\n</div>\n"
+    direction = ' dir="auto"' if tokens[at].attrGet("dir") else ""
+    return f'<div class="table" tabindex="0"{direction}>\n<table>\n'
 
 
 class _AnswerParser(MarkdownIt):
-    """CommonMark and tables, with absolute links to pages and addresses only."""
+    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute links to pages and addresses only."""
 
     def validateLink(self, url: str) -> bool:
         return bool(_SAFE_LINK.match(url))
@@ -98,9 +333,21 @@ class _AnswerParser(MarkdownIt):
 def _parser() -> MarkdownIt:
     """Without reference definitions, which would take `[1]` for a link of the model's own."""
     parser = _AnswerParser("commonmark", {"html": False, "linkify": False})
-    parser.enable("table").disable(["image", "reference", "html_block", "html_inline"])
+    parser.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
+    parser.block.ruler.before("fence", "formula", _formula_block, {"alt": ["paragraph"]})
+    parser.inline.ruler.before("escape", "formula", _formula)
     # Before escapes are joined with the text around them: `\\[1\\]` is no citation.
-    parser.core.ruler.before("text_join", "citations", _link_citations)
+    parser.core.ruler.before("text_join", "lines", _read_lines)
+    parser.core.ruler.push("blocks", _dress_blocks)
+    for kind, rule in {
+        "fence": _render_code,
+        "code_block": _render_code,
+        "math_inline": _render_formula,
+        "math_block": _render_formula,
+        "table_open": _render_table,
+        "table_close": _render_table,
+    }.items():
+        parser.add_render_rule(kind, rule)
     return parser
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
-from chat.models import Conversation
+from chat.models import Conversation, GoldenResult
+from chat.staff.figures.daily import keep_counts
 from chat.staff.quality.tasks import enqueue_loops
 from faqs.choices import forget_choices
 from faqs.learning import unlink_turns
@@ -22,6 +23,8 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     forget_turns(turn_ids)
     unlink_turns(turn_ids)
     forget_choices(turn_ids)
+    keep_counts(instance)
+    GoldenResult.objects.filter(source_turn__in=turn_ids).delete()
 
 
 @receiver(pre_delete, sender=LearnedResponse)

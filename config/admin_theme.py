@@ -1,4 +1,4 @@
-"""The sidebar of the admin, the page of its less common lists, and its stylesheet; the setting `UNFOLD` names them.
+"""The sidebar of the admin, the page of its less common lists, and its stylesheet and script; the setting `UNFOLD` names them.
 
 An app that gains a page adds its line: to `DAILY` what staff open every day, to `ADVANCED` the rest.
 """
@@ -16,6 +16,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
+from agents.staff.scope import may_reach
+
 Words = str | Promise
 
 
@@ -29,18 +31,20 @@ class Entry:
     rights: tuple[str, ...] = ()
     #: Of the model's pages, which one; without a model, a page of the admin itself.
     page: str = "changelist"
+    #: What it is for, where that is not what the model's list says.
+    says: Words = ""
 
     def is_for(self, request: HttpRequest) -> bool:
         rights = self.rights or ((self.model.replace(".", ".view_"),) if self.model else ())
-        return not rights or any(request.user.has_perm(right) for right in rights)
+        if rights and not any(request.user.has_perm(right) for right in rights):
+            return False
+        return not self.model or may_reach(request, apps.get_model(self.model), change=False)
 
     @property
     def purpose(self) -> Words:
         """What its list says that it is for."""
-        purpose: Words = getattr(
-            admin.site.get_model_admin(apps.get_model(self.model)), "purpose", ""
-        )
-        return purpose
+        options: Any = admin.site.get_model_admin(apps.get_model(self.model))
+        return self.says or options.purpose
 
     @property
     def address(self) -> str:
@@ -79,6 +83,13 @@ DAILY: tuple[Section, ...] = (
             Entry(_("Avis"), "thumbs_up_down", "chat.feedback", ("chat.view_turn",)),
             Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
             Entry(_("Questions posées"), "quiz", "chat.turn"),
+            Entry(
+                _("Comment va le service"),
+                "monitoring",
+                "chat.turn",
+                ("chat.view_figures",),
+                "figures",
+            ),
             Entry(
                 _("Essayer une question"),
                 "science",
@@ -133,11 +144,35 @@ ADVANCED: tuple[Section, ...] = (
         ),
     ),
     (
+        _("Avant de changer quelque chose"),
+        (
+            Entry(_("Questions de référence"), "fact_check", "chat.goldenset"),
+            Entry(_("Questions attendues"), "checklist_rtl", "chat.goldenquestion"),
+            Entry(
+                _("Passages des questions"),
+                "play_circle",
+                "chat.goldenrun",
+                ("chat.view_goldenrun", "chat.view_turn"),
+            ),
+            Entry(
+                _("Et si… ?"),
+                "compare_arrows",
+                "chat.goldenrun",
+                ("chat.add_goldenrun",),
+                "whatif",
+                _(
+                    "Ce qu’un réglage changé ferait des dernières questions réelles, avant de le changer."
+                ),
+            ),
+        ),
+    ),
+    (
         _("Outils"),
         (
             Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
             Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
             Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
+            Entry(_("Formulations proposées"), "rate_review", "tools_registry.suggestedphrasing"),
             Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
         ),
     ),
@@ -147,6 +182,7 @@ ADVANCED: tuple[Section, ...] = (
             Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
             Entry(_("Utilisateurs"), "person", "auth.user"),
             Entry(_("Groupes"), "group", "auth.group"),
+            Entry(_("Journal des changements"), "history", "auditlog.logentry"),
             Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
             Entry(_("Jetons de service"), "key", "chat.servicetoken"),
         ),
@@ -189,3 +225,7 @@ def advanced(request: HttpRequest) -> HttpResponse:
 
 def stylesheet(_request: HttpRequest) -> str:
     return static("agents/admin.css")
+
+
+def script(_request: HttpRequest) -> str:
+    return static("agents/admin.js")

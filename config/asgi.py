@@ -5,6 +5,8 @@ import os
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# As `manage.py serve` does, where another server loads this first.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to be loaded
@@ -18,12 +20,15 @@ from chat.doors.request_ids import with_request_id  # noqa: E402
 from chat.doors.socket import later_without_storage  # noqa: E402
 from chat.doors.urls import websocket_urlpatterns  # noqa: E402
 from config.headers import secured_alone  # noqa: E402
+from config.request_threads import in_kept_threads  # noqa: E402
 
 wait_at_most(settings.WEB_DATABASE_WAIT_SECONDS)
 application = with_request_id(
     ProtocolTypeRouter(
         {
-            "http": bounded(django_application, secured_alone),
+            "http": in_kept_threads(
+                bounded(django_application, secured_alone), settings.WEB_THREADS
+            ),
             "websocket": OwnOriginOnly(
                 later_without_storage(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
             ),

@@ -15,10 +15,11 @@ from celery import Celery, bootsteps
 from celery.signals import before_task_publish, task_postrun, task_prerun, worker_init
 from celery.worker import state
 
-from config import constants
+from config import constants, file_broker
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
+file_broker.install()
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
@@ -88,6 +89,7 @@ def _reap(by: str = "") -> None:
 def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.archive.retention import forget_expired
     from chat.runs.stale import interrupt_stale_turns
+    from chat.staff.golden.runs import enqueue_nightly, reap_runs
     from chat.staff.quality.tasks import reap_loops
     from faqs.answers.indexing import reap_learned
     from faqs.choices import purge_choices
@@ -104,6 +106,8 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "turns": interrupt_stale_turns,
         "answers": reap_learned,
         "loops": reap_loops,
+        "golden": reap_runs,
+        "golden_nightly": enqueue_nightly,
         "unanswered": tidy_unanswered,
         "choices": purge_choices,
         "imports": reap_imports,
@@ -149,12 +153,9 @@ def _ask_for_retention() -> None:
 
 
 def _send(task: str, otherwise: str) -> None:
-    from celery.exceptions import OperationalError
+    from agents.processes.asking import ask_worker
 
-    try:
-        app.send_task(task, expires=60)
-    except OperationalError:
-        logger.warning("The broker is unreachable; %s.", otherwise)
+    ask_worker(task, otherwise=otherwise, expires=60)
 
 
 RETAIN_TASK = "config.celery.retain"
@@ -167,8 +168,11 @@ RETAIN_TASK = "config.celery.retain"
 )
 def retain() -> None:
     from chat.server.nightly import retain_if_due
+    from chat.staff.figures.daily import count_due
 
     retain_if_due()
+    # After it: what was deleted is to be counted again.
+    count_due()
 
 
 app.steps["worker"].add(Reaper)
@@ -232,10 +236,23 @@ def require_the_documents(**_kwargs: Any) -> None:
         sys.exit(problem)
 
 
-@task_postrun.connect
-def leave_after_a_build(task: Any, **_kwargs: Any) -> None:
-    """An embedded worker ends after an indexing job and is started anew: the models it loaded go with it."""
-    from chat.server.supervision import is_child
+_has_built = False
 
-    if is_child() and task.name.endswith("run_index_build"):
+
+@task_postrun.connect
+def leave_after_the_builds(task: Any, retval: Any, **_kwargs: Any) -> None:
+    """An embedded worker ends once no indexing job waits and is started anew: the models it loaded go with it.
+
+    It does not for a message whose job was done before: each start would cost more than the work.
+    """
+    from chat.server.supervision import is_child
+    from knowledge.indexing.jobs.queue import RUN_TASK
+    from knowledge.models import IndexBuild
+
+    global _has_built
+    if not is_child() or task.name != RUN_TASK:
+        return
+    # What was raised is its value, too.
+    _has_built = _has_built or bool(retval)
+    if _has_built and not IndexBuild.objects.due().exists():
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

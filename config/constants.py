@@ -21,6 +21,14 @@ WEB_DATABASE_WAIT_SECONDS = 5.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
 
+#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of processor
+#: time, so that eight at once make one wait a quarter of a second (`benchmarks/load`); more wait in line.
+TURNS_PREPARED_AT_ONCE = 8
+#: A burst waits so long at most before it is told (503, `overloaded`)…
+OVERLOAD_BURST_SECONDS = 2.0
+#: …and where the line has not been empty for as long, everybody this long.
+OVERLOAD_WAIT_SECONDS = 0.3
+
 # --- Questions as they are typed -------------------------------------------------------------------------------------
 
 #: How long a process may go on with the words of an index that has changed.
@@ -34,8 +42,8 @@ VOCABULARY_MOST_POINTS = 10_000
 LLM_CONNECT_TIMEOUT_SECONDS = 5.0
 #: Above the 500 streams at once that one process was measured with.
 LLM_MAX_CONNECTIONS = 600
-#: Between two reads of one reply, for each reply that streams: none below 20, 30 ms at 100, never above 60 ms.
-LLM_PAUSE_PER_STREAM_SECONDS = 0.0003
+#: Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
+LLM_READ_PAUSE_SECONDS = 0.045
 #: Further tries of one batch of texts, with growing pauses.
 EMBEDDING_MAX_RETRIES = 2
 
@@ -204,11 +212,21 @@ TOOL_PARALLEL_CALLS = 4
 #: Longer arguments are refused; a longer result is cut before the model sees it.
 TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
 TOOL_MAX_RESULT_CHARACTERS = 20_000
+#: A model that sees is shown so many images of a turn's results, the newest, and none that is larger.
+TOOL_MAX_IMAGES = 4
+TOOL_MAX_IMAGE_BYTES = 1_000_000
 #: So many failures in a row suspend a tool for so long, in each process.
 TOOL_BREAKER_FAILURES = 5
 TOOL_BREAKER_SECONDS = 30.0
-#: The longest answer of a remote tool or document that is read.
+#: The longest answer of a remote tool, and the longest document of tools, that is read.
 TOOL_MAX_RESPONSE_BYTES = 2_000_000
+TOOL_MAX_DOCUMENT_BYTES = 30_000_000
+#: Phrasings that a model is asked for, by language and tool; tools for which it is asked at once; the characters of a
+#: tool's description, and of what its parameters are, that it reads; and how long a worker goes on before its next turn.
+TOOL_PHRASINGS = 3
+TOOL_PHRASING_MOST = 200
+TOOL_PHRASING_CHARACTERS = 1_500
+TOOL_PHRASING_SECONDS = 300.0
 #: How often one conversation may be handed over to a person in a day.
 HANDOVERS_PER_DAY = 3
 
@@ -220,6 +238,14 @@ REQUEST_BODY_SECONDS = 20.0
 REQUEST_BODY_BYTES_PER_SECOND = 16 * 1024
 #: The headers of a request must come within so long, whether it is the first of its connection or a later one.
 REQUEST_HEADERS_SECONDS = 10.0
+#: Request line and headers together, and how many headers: what nginx (4 × 8 kB) and Apache (100) take by default. Trailers of a
+#: body count among them.
+REQUEST_HEAD_BYTES = 32 * 1024
+REQUEST_HEADERS = 100
+#: Requests that a connection may send before the first of them is answered; no browser and no proxy sends any.
+REQUESTS_AHEAD = 32
+#: Of the connections of a web process, how many may be sockets of readers: the others are kept for requests and probes.
+SOCKETS_SHARE = 0.75
 #: What staff may send in one form beyond the files in it.
 FORM_BYTES = 2 * 1024 * 1024
 #: A frame of a page holds one question, in UTF-8 and JSON.
@@ -284,6 +310,14 @@ READERS_PER_ADDRESS = 20
 #: vector store may take together, tries included.
 CHOICE_CLAIM_SECONDS = 120.0
 
+# --- Agents as files -------------------------------------------------------------------------------------------------
+
+#: What a file of an agent may hold: bytes once unpacked, entries, bytes of one part's JSON, and how much it may unpack.
+AGENT_FILE_MAX_BYTES = 2 * 1024**3
+AGENT_FILE_MAX_ENTRIES = 20_000
+AGENT_FILE_MAX_PART_BYTES = 64 * 1024**2
+AGENT_FILE_MAX_RATIO = 200
+
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
 #: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew; workers
@@ -329,6 +363,19 @@ WORKER_ROW_DAYS = 30
 #: A file of a document that no row names: one that is being stored has no row yet.
 ORPHAN_FILE_HOURS = 24
 
+# --- Figures ---------------------------------------------------------------------------------------------------------
+
+#: A day that runs is counted again for who looks at the figures, at most so often, ...
+FIGURES_FRESH_SECONDS = 60.0
+#: ... and so many days at once: the others wait for the night, or for `manage.py count_days`.
+FIGURES_DAYS_AT_ONCE = 3
+#: Rows that are read, written or deleted in one go.
+FIGURES_BATCH = 500
+#: The longest period that is shown.
+FIGURES_MAX_DAYS = 731
+#: Rows of a list of the most used, of the never used, of topics.
+FIGURES_LISTED = 10
+
 # --- Health ----------------------------------------------------------------------------------------------------------
 
 #: `/readyz` looks anew after this time, however often it is asked, ...
@@ -343,6 +390,8 @@ DISK_FULL_BYTES = 64 * 1024**2
 
 # --- Web processes and admin -----------------------------------------------------------------------------------------
 
+#: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from its own.
+KNOWN_BROWSER_DAYS = 90
 #: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.
 WEB_THREADS = 4
 #: How long a stopping server waits for its connections, after its answers have ended.
@@ -363,3 +412,17 @@ REVIEW_MAX_PAGES = 40
 #: SQLite takes 1,000 of them; more words than these narrow nothing down.
 ADMIN_SEARCH_MAX_WORDS = 20
 ADMIN_SEARCH_MAX_CHARACTERS = 500
+
+# --- Questions of reference ------------------------------------------------------------------------------------------
+
+#: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
+GOLDEN_MAX_QUESTIONS = 500
+GOLDEN_USUAL_QUESTIONS = 50
+#: A file of questions, in bytes.
+GOLDEN_MAX_FILE_BYTES = 1_000_000
+#: Runs that are kept of each set, and of « what if » for each deployment.
+GOLDEN_RUNS_KEPT = 30
+#: For so long a run says what a changed setting does.
+GOLDEN_GATE_HOURS = 24.0
+#: A worker asks for so many seconds at a time, then takes its turn again after other tasks.
+GOLDEN_TURN_SECONDS = 300.0

@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "channels",
+    "auditlog",
     "agents",
     "knowledge",
     "faqs",
@@ -73,13 +74,14 @@ MIDDLEWARE = [
     "config.headers.SecurityHeaders",
     "config.health.answer_probes",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.static_files.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "chat.doors.errors.utf8_forms_only",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "agents.staff.audit.remember_who_asks",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -122,6 +124,9 @@ elif "postgresql" in DATABASES["default"]["ENGINE"]:
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL_SIZE", default=20),
         "timeout": 20,
+        # Then the next question tries anew. With the default of 300 the pauses between tries double, and no other try is
+        # made meanwhile: a server that was gone for a minute stayed gone for another.
+        "reconnect_timeout": 3,
     }
 
 
@@ -149,6 +154,10 @@ OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
 LLM_MODEL = env.str("LLM_MODEL", default="gpt-4o-mini")
 LLM_READ_TIMEOUT_SECONDS = env.float("LLM_READ_TIMEOUT_SECONDS", default=60.0)
+#: How many tools the model takes in one request: OpenAI's models take 128, small ones lose their way among twenty.
+LLM_MAX_TOOLS = env.int("LLM_MAX_TOOLS", default=128)
+#: Names of the models that see: they are shown the images in the results of tools.
+LLM_VISION_MODELS = env.list("LLM_VISION_MODELS", default=[])
 LLM_MAX_RETRIES = env.int("LLM_MAX_RETRIES", default=2)
 
 LLMS: dict[str, dict[str, object]] = (
@@ -159,11 +168,13 @@ LLMS: dict[str, dict[str, object]] = (
                 "api_key": OPENAI_API_KEY,
                 "base_url": OPENAI_BASE_URL,
                 "model": LLM_MODEL,
+                "most_tools": LLM_MAX_TOOLS,
+                "vision_models": LLM_VISION_MODELS,
                 "connect_timeout": constants.LLM_CONNECT_TIMEOUT_SECONDS,
                 "read_timeout": LLM_READ_TIMEOUT_SECONDS,
                 "max_retries": LLM_MAX_RETRIES,
                 "max_connections": constants.LLM_MAX_CONNECTIONS,
-                "pause_per_stream": constants.LLM_PAUSE_PER_STREAM_SECONDS,
+                "read_pause": constants.LLM_READ_PAUSE_SECONDS,
             },
         }
     }
@@ -332,6 +343,10 @@ SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 #: Finished indexing jobs, and the lines of the admin's log; 0: never.
 FINISHED_JOB_DAYS = env.int("FINISHED_JOB_DAYS", default=90)
 ADMIN_LOG_DAYS = env.int("ADMIN_LOG_DAYS", default=730)
+#: Who changed what (`agents.staff.audit`); 0: for ever.
+AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
+AUDITLOG_STORE_JSON_CHANGES = True
+AUDITLOG_DISABLE_REMOTE_ADDR = True
 #: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours to run.
 RETAIN_HOUR = env.int("RETAIN_HOUR", default=3)
 if not -1 <= RETAIN_HOUR <= 23:
@@ -356,7 +371,7 @@ if CELERY_BROKER_URL == "filesystem://":
     # With a host, which means nothing here: without one the library warns at each start.
     CELERY_BROKER_URL = "filesystem://localhost"
     _broker_folder = DATA_DIR / "broker"
-    for _name in ("queue", "processed", "control"):
+    for _name in ("queue", "control"):
         (_broker_folder / _name).mkdir(parents=True, exist_ok=True)
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(_broker_folder / "queue"),
@@ -394,7 +409,7 @@ STORAGES: dict[str, dict[str, object]] = {
         "BACKEND": "storages.backends.s3.S3Storage",
         "OPTIONS": {"bucket_name": _bucket, "location": _prefix, "file_overwrite": False},
     },
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {"BACKEND": "config.static_files.VersionedStorage"},
 }
 
 # --- Security --------------------------------------------------------------------------------------------------------
@@ -415,6 +430,8 @@ if BEHIND_TLS:
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
 #: Connections, sockets of readers included, that one web process of `serve` holds; further ones are told to come back.
 WEB_CONNECTIONS = env.int("WEB_CONNECTIONS", default=2_000)
+#: Sockets of readers that one web process of `serve` holds for one address; 0: no limit of their own.
+WEB_SOCKETS_PER_ADDRESS = env.int("WEB_SOCKETS_PER_ADDRESS", default=200)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 LOGIN_URL = "login"
@@ -433,6 +450,7 @@ UNFOLD: dict[str, object] = {
     "SHOW_LANGUAGES": True,
     "DASHBOARD_CALLBACK": "config.admin_dashboard.dashboard",
     "STYLES": ["config.admin_theme.stylesheet"],
+    "SCRIPTS": ["config.admin_theme.script"],
     "SIDEBAR": {"navigation": "config.admin_theme.navigation"},
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from agents.admin_base import Tone, admin_url
 from agents.inheritance import unmeasured_model
 from agents.llm.base import language_model
+from agents.staff.scope import visible
 from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
 from faqs.models import (
@@ -92,7 +93,7 @@ class Waiting:
     #: Each queryset with the column that says since when its rows wait, and the right that opens them.
     rows: Callable[[], Sequence[tuple[Rows, str, str]]]
     address: Callable[[], str]
-    named: Callable[[], Sequence[Named]] | None = None
+    named: Callable[[HttpRequest], Sequence[Named]] | None = None
     why: str | Promise = ""
     #: Whether that column does say since when they wait.
     tells_since: bool = True
@@ -103,7 +104,7 @@ class Waiting:
         moments: list[datetime] = []
         for rows, since, right in self.rows():
             if request.user.has_perm(right):
-                oldest_first = rows.order_by(since).values_list(since, flat=True)
+                oldest_first = visible(request, rows).order_by(since).values_list(since, flat=True)
                 moments += oldest_first[: settings.FRONT_PAGE_COUNTED + 1]
         if not moments:
             return None
@@ -116,7 +117,7 @@ class Waiting:
             _capped(len(moments)),
             min(known, default=None),
             self.why,
-            self.named() if self.named else (),
+            self.named(request) if self.named else (),
         )
 
 
@@ -186,9 +187,9 @@ def _failed_turns_address() -> str:
     return admin_url(Turn, "changelist", status__exact=TurnStatus.FAILED, started_at__gte=since)
 
 
-def _reports() -> list[Named]:
+def _reports(request: HttpRequest) -> list[Named]:
     asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER, operation_id=None)
-    oldest = Feedback.objects.to_correct().order_by("updated_at")
+    oldest = visible(request, Feedback.objects.to_correct()).order_by("updated_at")
     rows = oldest.annotate(asked=Subquery(asked.values("content")[:1]))
     found = rows.values_list("turn_id", "asked")[: settings.FRONT_PAGE_NAMED]
     return [Named(text or "–", admin_url(Turn, "correct", turn)) for turn, text in found]
@@ -203,12 +204,12 @@ def _open_groups() -> Rows:
     return QuestionGroup.objects.filter(Exists(asked), status=GroupStatus.OPEN)
 
 
-def _most_asked() -> list[Named]:
+def _most_asked(request: HttpRequest) -> list[Named]:
     """How many questions there are is bounded (`UNANSWERED_MAX_QUESTIONS`)."""
     asked = UnansweredQuestion.objects.filter(
         group__status=GroupStatus.OPEN, answered_by=None, reason__in=_UNASKED_FOR
     )
-    counted = asked.order_by().values("group", "group__question")
+    counted = visible(request, asked).order_by().values("group", "group__question")
     most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
     return [
         Named(
@@ -393,7 +394,7 @@ def passages_without_questions(request: HttpRequest) -> tuple[str, str] | None:
     """How many passages wait for their questions, and their list; a model writes these, so without one nothing waits."""
     if language_model() is None or not request.user.has_perm("knowledge.view_chunk"):
         return None
-    waiting = Chunk.objects.waiting().order_by().values_list("pk")
+    waiting = visible(request, Chunk.objects.waiting()).order_by().values_list("pk")
     count = len(waiting[: settings.FRONT_PAGE_COUNTED + 1])
     if not count:
         return None

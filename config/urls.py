@@ -6,9 +6,13 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chat.access.sign_in import limited_password_change, limited_sign_in
-from config import admin_theme, health
+from config import admin_theme, first_agent, health
+from config.version import VERSION
 
-#: A database in trouble is answered by its name, wherever it was met.
+#: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
+#: they were met.
+handler400 = "chat.doors.unavailable.refused"
+handler404 = "chat.doors.unavailable.unknown"
 handler500 = "chat.doors.unavailable.failed"
 urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),
@@ -17,13 +21,19 @@ urlpatterns = [
         limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
     ),
     path("admin/advanced/", admin.site.admin_view(admin_theme.advanced), name="admin-advanced"),
+    path(
+        "admin/first-agent/",
+        admin.site.admin_view(first_agent.first_agent),
+        name="admin-first-agent",
+    ),
     path("admin/", admin.site.urls),
     path(
         "login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"
     ),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("i18n/", include("django.conf.urls.i18n")),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    # Its version is this site's, not one that a caller names: that would go into a header.
+    path("api/schema/", SpectacularAPIView.as_view(api_version=VERSION), name="schema"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),

@@ -28,8 +28,8 @@ from faqs.memory.entries import (
     find_entry,
     holding_shelf,
     project_of,
+    put_entry,
     report_pair,
-    write_entry,
 )
 from faqs.memory.keys import PHASE, Scope, recipe_key
 from faqs.memory.origins import (
@@ -59,6 +59,7 @@ NOT_LEARNED: dict[str, str | Promise] = {
     "incomplete_question": gettext_lazy("la question ne se comprend pas seule"),
     "question_too_long": gettext_lazy("la question est trop longue"),
     "answer_too_long": gettext_lazy("la réponse est trop longue"),
+    "cut": gettext_lazy("la réponse est coupée"),
     "not_valid": gettext_lazy("la réponse est marquée <non valide>"),
     "refusal": gettext_lazy("la réponse dit ne pas savoir"),
     "no_source": gettext_lazy("la réponse n’a pas de source"),
@@ -194,7 +195,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         source_turn=lesson.source_turn,
     )
     # With the shelf held: a validated answer that is committed now withdraws this entry, or is seen here.
-    with holding_shelf(deployment.pk):
+    with holding_shelf(deployment.pk) as shelf:
         existing = find_entry(draft)
         if existing is not None:
             if _is_set_aside(existing):
@@ -206,7 +207,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         since = (lesson.asked_at or timezone.now()) - _CLOCK_SLACK
         if is_answered_since(lesson.agent_ids, [lesson.question], since=since):
             return Learned("refused", "answered")
-        entry = write_entry(draft)
+        entry = put_entry(draft, existing, shelf)
     return Learned("to_review" if waiting else "stored", waiting, entry.pk)
 
 

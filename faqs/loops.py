@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from agents.hooks import Hooks
 from agents.models import Agent
 from faqs.answers.indexing import SYNC_BATCH
 from faqs.answers.neighbours import stored_vectors
@@ -39,13 +40,9 @@ _NEWEST_ANSWER = Subquery(_OF_GROUP.order_by("-asked_at", "-pk").values("answere
 #: Given a validated answer, how many verdicts of an app above it has settled.
 VerdictCounter = Callable[[int], int]
 
-_verdict_counters: list[VerdictCounter] = []
-
-
-def register_verdict_counter(counter: VerdictCounter) -> None:
-    """Have `counter` asked for what readers said of answers, whose rows belong to an app above."""
-    if counter not in _verdict_counters:
-        _verdict_counters.append(counter)
+_verdict_counters: Hooks[VerdictCounter] = Hooks()
+#: For what readers said of answers, whose rows belong to an app above.
+register_verdict_counter = _verdict_counters.register
 
 
 @dataclass(frozen=True, slots=True)

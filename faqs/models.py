@@ -10,7 +10,7 @@ points have followed it. `faqs.answers.writing` and `faqs.answers.indexing` writ
 """
 
 import uuid
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
@@ -306,9 +306,9 @@ class IndexState(models.TextChoices):
     WITHDRAWN = "withdrawn", _("Retirée de l’index")
 
 
-def standing_condition(prefix: str = "", *, today: date | None = None) -> Q:
+def standing_condition(prefix: str = "") -> Q:
     """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another model."""
-    today = today or timezone.localdate()
+    today = timezone.localdate()
     undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
     valid = Q(**{f"{prefix}status": LearnedStatus.VALID})
     in_review = Q(
@@ -318,9 +318,9 @@ def standing_condition(prefix: str = "", *, today: date | None = None) -> Q:
 
 
 class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
-    def standing(self, today: date | None = None) -> Self:
+    def standing(self) -> Self:
         """Rows that should have points: valid, and their review date not passed."""
-        return self.filter(standing_condition(today=today))
+        return self.filter(standing_condition())
 
     def unsettled(self) -> Self:
         """Rows whose last change has not taken effect everywhere yet: points written, older answers withdrawn."""
@@ -343,9 +343,8 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         """Rows whose last change has taken effect, and was not yet tried on what it may answer (`chat.staff.quality.loops`)."""
         return self.filter(loops_revision__lt=F("settled_revision"), settled_revision=F("revision"))
 
-    def review_overdue(self, today: date | None = None) -> Self:
-        today = today or timezone.localdate()
-        return self.filter(status=LearnedStatus.VALID, review_date__lt=today)
+    def review_overdue(self) -> Self:
+        return self.filter(status=LearnedStatus.VALID, review_date__lt=timezone.localdate())
 
     def due_for_indexing(self) -> Self:
         """Rows whose points have not followed them and whose next try has come."""

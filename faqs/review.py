@@ -6,7 +6,7 @@ one. Drafts of unanswered questions wait with their groups. Pages are merged of 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,13 @@ from faqs.models import (
 
 #: What any database takes for a key.
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
+#: Leaves of some rows those that somebody works on.
+Narrowing = Callable[[QuerySet[Any]], QuerySet[Any]]
 _OVERTAKEN = (StatusReason.CHUNK_CHANGED, StatusReason.REVIEW_DUE)
+
+
+def _all(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows
 
 
 def entries_to_review(*, stale: bool | None = None) -> QuerySet[CachedResponse]:
@@ -89,20 +95,25 @@ class ToReview:
 
 
 def page_to_review(
-    page: int, *, tables: Collection[str], stale: bool | None = None
+    page: int, *, tables: Collection[str], stale: bool | None = None, among: Narrowing = _all
 ) -> tuple[list[ToReview], bool]:
-    """One page, counted from 1, of the `tables` ("memory", "faq") that its reader may see; and whether more follow."""
+    """One page, counted from 1, of the `tables` ("memory", "faq") that its reader may see; and whether more follow.
+
+    `among` leaves of the rows of either table those that the reader works on.
+    """
     size = settings.REVIEW_PAGE_ANSWERS
     end = page * size
     found: list[ToReview] = []
     if "memory" in tables:
-        entries = entries_to_review(stale=stale).defer("embedding").select_related("deployment")
+        entries = (
+            among(entries_to_review(stale=stale)).defer("embedding").select_related("deployment")
+        )
         found += [
             ToReview(row, row.created_at, row.status_note or row.get_status_reason_display())
             for row in entries.order_by("created_at", "pk")[: end + 1]
         ]
     if "faq" in tables:
-        answers = answers_to_review(stale=stale).select_related("agent")
+        answers = among(answers_to_review(stale=stale)).select_related("agent")
         found += [
             ToReview(row, row.updated_at, row.status_reason)
             for row in answers.order_by("updated_at", "pk")[: end + 1]
@@ -119,11 +130,17 @@ class Decided:
     left: int
 
 
-def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None) -> Decided:
+def decide(
+    keys: Collection[str],
+    *,
+    is_valid: bool,
+    by: AbstractBaseUser | None,
+    among: Narrowing = _all,
+) -> Decided:
     """Validate the answers of these keys, or take them out of service. Raises the errors of the embedder and the store."""
     entry_ids, answer_ids = _ids(keys, "memory"), _ids(keys, "faq")
-    entries = entries_to_review().filter(pk__in=entry_ids)
-    answers = list(answers_to_review().filter(pk__in=answer_ids))
+    entries = among(entries_to_review()).filter(pk__in=entry_ids)
+    answers = list(among(answers_to_review()).filter(pk__in=answer_ids))
     if is_valid:
         changed = vouch_for_entries(entries) if entry_ids else 0
         changed += set_answer_status(answers, LearnedStatus.VALID, by=by)

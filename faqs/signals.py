@@ -4,25 +4,23 @@ Vectors of what was deleted are cleaned up by a worker; nothing of it is served 
 row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
 """
 
-import logging
 from functools import partial
 from typing import Any
 
-from celery.exceptions import OperationalError
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.signals import post_save, pre_delete
 from django.dispatch import receiver
 
 from agents.models import Specialist
+from agents.processes.asking import ask_worker
 from faqs.answers.indexing import point_ids, unsettle
 from faqs.answers.writing import review_stale_answers
 from faqs.memory.entries import review_stale
 from faqs.models import LearnedResponse, Phrasing
 from faqs.tasks import remove_learned_points
 from knowledge.models import Chunk
-
-logger = logging.getLogger(__name__)
+from knowledge.vectors.base import batches
 
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500
@@ -35,9 +33,7 @@ class _ChangedChunks:
         self.chunk_ids: set[int] = set()
 
     def __call__(self) -> None:
-        ids = sorted(self.chunk_ids)
-        for start in range(0, len(ids), _ID_BATCH):
-            batch = ids[start : start + _ID_BATCH]
+        for batch in batches(sorted(self.chunk_ids), _ID_BATCH):
             review_stale(batch)
             review_stale_answers(batch)
 
@@ -92,10 +88,6 @@ def remove_phrasing_point(instance: Phrasing, origin: Any, **_kwargs: Any) -> No
 
 
 def _remove_after_commit(agent_slug: str, ids: list[str]) -> None:
-    def enqueue() -> None:
-        try:
-            remove_learned_points.delay(agent_slug, ids)
-        except OperationalError:
-            logger.warning("The broker is unreachable; `sync_faqs` and a rebuild tidy up later.")
-
-    transaction.on_commit(enqueue)
+    later = "`sync_faqs` and a rebuild tidy up later"
+    ask = partial(ask_worker, remove_learned_points, agent_slug, ids, otherwise=later)
+    transaction.on_commit(ask)

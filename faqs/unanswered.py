@@ -41,7 +41,7 @@ from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
-from knowledge.vectors.base import Query, collection_alias
+from knowledge.vectors.base import Query, batches, collection_alias
 
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
 GROUP_BATCH = 200
@@ -147,8 +147,8 @@ def delete_beyond(rows: "QuerySet[Any]", *, of_each: str, most: int) -> int:
     gone = 0
     for key in list(crowded.values_list(of_each, flat=True)):
         extra = list(rows.filter(**{of_each: key}).values_list("pk", flat=True)[most:])
-        for start in range(0, len(extra), GROUP_BATCH):
-            gone += rows.filter(pk__in=extra[start : start + GROUP_BATCH]).delete()[0]
+        for batch in batches(extra, GROUP_BATCH):
+            gone += rows.filter(pk__in=batch).delete()[0]
     return gone
 
 

@@ -4,6 +4,7 @@ A document's way in is told in `indexing/path.py`. Its way out of answers is `se
 (an answer in memory: `faqs.memory.origins`): what is deleted or disabled stops answering there, at once; its points are
 removed later (`signals`, `indexing/sync`).
 
-Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`, `language`.
+Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`, `language`,
+`question_tables`.
 Imports `agents` only.
 """

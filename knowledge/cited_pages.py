@@ -1,4 +1,4 @@
-"""The pages that a cited passage stands on: which, where on them, and their pictures.
+"""Where a cited passage stands: on which pages, where on them, and their pictures; else what stands around it in its document.
 
 Whoever calls has asked already whether this person may see them. Only pages of the passage are named; the file is never given.
 """
@@ -16,6 +16,9 @@ from knowledge.models import Chunk, Document, DocumentStatus, SourceType
 from knowledge.reading.drawing import UndrawablePageError, draw_page
 
 logger = logging.getLogger(__name__)
+
+#: Passages that are shown before a cited one, and after it, in a document without pages.
+_AROUND = 1
 
 #: Left, top, right, bottom in hundredths of the page's width and height.
 Box = tuple[float, float, float, float]
@@ -51,6 +54,31 @@ def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPag
         if x1 > x0 and y1 > y0:
             found.append((100 * x0, 100 * y0, 100 * (x1 - x0), 100 * (y1 - y0)))
     return CitedPages(chunk.document, boxes)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPlace:
+    """A document, and pieces of it in their order (path of headings, text, whether it is the passage)."""
+
+    document: Document
+    pieces: list[tuple[str, str, bool]]
+
+
+def cited_place(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPlace | None:
+    """What stands around a passage of a document of these agents, the passage still there."""
+    if chunk_id is None:
+        return None
+    served = Chunk.objects.served().filter(document__agent__in=agent_ids)
+    served = served.filter(document__status=DocumentStatus.INDEXED)
+    chunk = served.filter(pk=chunk_id).select_related("document").first()
+    if chunk is None:
+        return None
+    near = served.filter(
+        document=chunk.document,
+        index__range=(chunk.index - _AROUND, chunk.index + _AROUND),
+    )
+    pieces = [(each.parent_context, each.content, each == chunk) for each in near.order_by("index")]
+    return CitedPlace(chunk.document, pieces)
 
 
 class _Pictures:

@@ -41,6 +41,17 @@ def edit_chunk(
     return chunk
 
 
+def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
+    """Put back what staff's journal says a passage was; its points follow."""
+    chunk.enabled = values.get("enabled", chunk.enabled)
+    edit_chunk(
+        chunk,
+        content=values.get("content", chunk.content),
+        parent_context=values.get("parent_context", chunk.parent_context),
+        units=units_from_json(values.get("knowledge_units", chunk.knowledge_units)),
+    )
+
+
 def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
     """End a conflict by one of the two versions; `None` when that deletes the chunk."""
     conflict = chunk.conflict

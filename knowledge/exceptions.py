@@ -17,6 +17,24 @@ class EmbeddingUnavailableError(KnowledgeError):
     default_message = _("Le modèle d’embedding est indisponible. Réessayez dans un instant.")
 
 
+class MachineTroubleError(KnowledgeError):
+    """A file could not be read or kept for want of something of this machine’s (space, descriptors): not the file's fault."""
+
+    code = "machine_trouble"
+    status = 503
+    retryable = True
+    default_message = _(
+        "Cette machine n’a pas pu lire ou garder ce fichier, qui n’y est pour rien. Rien n’est perdu : le travail reprendra de lui-même."
+    )
+
+
+class DiskFullError(MachineTroubleError):
+    code = "disk_full"
+    default_message = _(
+        "Le disque est plein. Rien n’est perdu : faites de la place, le travail reprendra de lui-même."
+    )
+
+
 class EmbeddingInputError(KnowledgeError):
     """A text that cannot be embedded: empty after normalisation."""
 

@@ -10,11 +10,11 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.processes.upkeep import Kept, kept_rows
-from knowledge.models import BuildStatus, Document, IndexBuild
+from knowledge.models import GIVEN_UP, BuildStatus, Document, IndexBuild
 from knowledge.vectors.base import CollectionInfo, batches, vector_store
 from knowledge.vectors.generations import superseded_generations
 
-_OVER = (BuildStatus.DONE, BuildStatus.FAILED, BuildStatus.CANCELLED)
+_OVER = (BuildStatus.DONE, *GIVEN_UP)
 _IN_USE = (BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.PAUSED, BuildStatus.STAGED)
 
 

@@ -468,15 +468,18 @@ class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
         """Running builds whose worker no longer renews its lease."""
         return self.filter(status=BuildStatus.RUNNING, lease_expires_at__lt=timezone.now())
 
+    def due(self) -> Self:
+        """Queued builds that a worker could begin now."""
+        now = timezone.now()
+        return self.filter(Q(not_before=None) | Q(not_before__lte=now), status=BuildStatus.QUEUED)
+
     def claim(self, pk: int, owner: str) -> bool:
         """Take a queued build, or one whose lease ran out; one winner however many try at once."""
         now = timezone.now()
-        due = Q(not_before=None) | Q(not_before__lte=now)
-        free = Q(due, status=BuildStatus.QUEUED) | Q(
-            status=BuildStatus.RUNNING, lease_expires_at__lt=now
-        )
         return bool(
-            self.filter(free, pk=pk).update(
+            (self.due() | self.expired())
+            .filter(pk=pk)
+            .update(
                 status=BuildStatus.RUNNING,
                 lease_owner=owner,
                 lease_expires_at=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),

@@ -17,11 +17,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.language.folding import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
-from knowledge.vectors.base import Hit, Vector, collection_alias, vector_store
+from knowledge.vectors.base import Hit, Vector, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import Passage, is_question, passage_from_hit
 
 logger = logging.getLogger(__name__)
@@ -35,13 +36,9 @@ _ROWS_AT_ONCE = 1_024
 #: Answers with this share of words in common, and the same figures, say the same.
 _SAME_ANSWER = 0.8
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
-_checks: list[AgreementCheck] = []
-
-
-def register_agreement_check(check: AgreementCheck) -> None:
-    """Have `check` judge each pair of close questions; registering twice is registering once."""
-    if check not in _checks:
-        _checks.append(check)
+_checks: Hooks[AgreementCheck] = Hooks()
+#: Judges each pair of close questions.
+register_agreement_check = _checks.register
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +99,7 @@ def _overlaps(
     passages: Sequence[Passage], rows: Vector, mine: Sequence[int], least: float
 ) -> Iterator[Overlap]:
     seen: set[tuple[int, int]] = set()
-    for start in range(0, len(mine), _ROWS_AT_ONCE):
-        block = mine[start : start + _ROWS_AT_ONCE]
+    for block in batches(mine, _ROWS_AT_ONCE):
         scores = rows[block] @ rows.T
         for at, other in np.argwhere(scores >= least).tolist():
             pair = (min(block[at], other), max(block[at], other))

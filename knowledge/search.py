@@ -12,11 +12,13 @@ by its cosine alone and the second key. Without a weight, or the question's text
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from django.db.models import QuerySet
 
 from agents.effective import EffectiveConfig, agent_setting
+from agents.hooks import Hooks
 from agents.models import Agent, CategoryUse, RuntimeSettings
 from agents.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
@@ -54,7 +56,7 @@ class Thresholds:
         return self.guard_rail_questions if passage.has_questions else self.guard_rail
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchResult:
     """Every hit, by the relevance of its chunk, then by its own cosine."""
 
@@ -88,7 +90,7 @@ class SearchResult:
         ]
         return sorted(found, key=lambda hit: (-hit.score, not hit.is_faq))
 
-    @property
+    @cached_property
     def nearest_question(self) -> float | None:
         """The cosine of the nearest question; nothing where no hit is one."""
         return max((hit.score for hit in self.hits if hit.type is PointType.QA_PAIR), default=None)
@@ -193,7 +195,8 @@ def search_index(
     """
 
     def within(*categories: str) -> SearchResult:
-        collection = collection_alias(config.agent_slug, config.indexing_method)
+        alias = collection_alias(config.agent_slug, config.indexing_method)
+        collection = dict(config.staged).get(alias, alias)
         least = config.match_threshold
         return best_of(
             search(collection, reading, limit=limit, min_score=least, categories=categories)
@@ -280,13 +283,9 @@ class ConfirmedAnswers:
 #: Given hits on validated answers, an agent and the question.
 FaqCheck = Callable[[Sequence[Passage], int, str], ConfirmedAnswers]
 
-_faq_checks: list[FaqCheck] = []
-
-
-def register_faq_check(check: FaqCheck) -> None:
-    """Have `check` confirm the hits on validated answers, whose rows belong to an app above."""
-    if check not in _faq_checks:
-        _faq_checks.append(check)
+_faq_checks: Hooks[FaqCheck] = Hooks()
+#: Confirms the hits on validated answers, whose rows belong to an app above.
+register_faq_check = _faq_checks.register
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
@@ -337,7 +336,14 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     return chunks.order_by().values_list(
-        "pk", "document_id", "index", "units_origin", "document__name", "anchor", "page"
+        "pk",
+        "document_id",
+        "index",
+        "units_origin",
+        "document__name",
+        "anchor",
+        "page",
+        "document__indexed_at",
     )
 
 
@@ -358,7 +364,7 @@ def _existing_chunks(
     dict[tuple[int | None, int | None], int],
     dict[int | None, dict[str, Any]],
 ]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand (`url`, `page`)."""
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand (`url`, `page`), read when (`read_at`)."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
@@ -377,6 +383,7 @@ def _existing_chunks(
         (document, rank): pk for pk, document, rank, *_ in rows
     }
     where: dict[int | None, dict[str, Any]] = {
-        pk: {"url": page_address(name, anchor), "page": page} for pk, *_, name, anchor, page in rows
+        pk: {"url": page_address(name, anchor), "page": page, "read_at": read_at}
+        for pk, *_, name, anchor, page, read_at in rows
     }
     return has_questions, by_rank, where

@@ -52,8 +52,17 @@ def licence_of(package: Distribution) -> str:
     ]
     texts = [*(said.get_all("License-Expression") or ()), " and ".join(classified)]
     texts += said.get_all("License") or ()
+    # Some name only the file of their licence.
+    texts += [_file(package, f"licenses/{name}") for name in said.get_all("License-File") or ()]
     # Some write the whole text of their licence: its first line names it.
     return next((text.strip().splitlines()[0] for text in texts if text.strip()), "")
+
+
+def _file(package: Distribution, name: str) -> str:
+    try:
+        return package.read_text(name) or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def is_allowed(licence: str) -> bool:

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.test.signals import setting_changed
 from hypothesis import HealthCheck, settings
+from kombu.transport.memory import Channel as MemoryBroker
 
 from agents.remembered import Remembered
+from agents.words import count_in_french
+from tests.servers import of_the_run
 
 #: Two workers of the suite share the cores; a library that starts a thread per core would only wait for the other's.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -28,6 +32,18 @@ LEVELS = ("unit", "integration", "contracts", "e2e")
 DATA = Path(os.environ.get("REPONDANT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # A changed setting makes Django read its catalogues anew, by a listener of its own that is there before.
+    setting_changed.connect(count_in_french, dispatch_uid="words")
+    if not hasattr(config, "workerinput"):
+        of_the_run.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        of_the_run.end()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         level = item.path.relative_to(Path(__file__).parent).parts[0]
@@ -37,8 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
-    """What a process keeps for some seconds is read anew in each test."""
+    """What a process keeps for some seconds is read anew in each test; no message waits from the one before."""
     Remembered.forget_all()
+    MemoryBroker.queues.clear()
     yield
     Remembered.forget_all()
 

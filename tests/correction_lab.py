@@ -25,15 +25,14 @@ from unittest import mock
 import django
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="repondant-correction-"))
-_DATABASE = _FOLDER / "lab.db"
+DATABASE = _FOLDER / "lab.db"
 os.environ["TEST_DATA_DIR"] = str(_FOLDER)
-os.environ["DATABASE_URL"] = f"sqlite:///{_DATABASE}"
+os.environ["DATABASE_URL"] = f"sqlite:///{DATABASE}"
 os.environ["LOG_LEVEL"] = "CRITICAL"
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings_test"
 django.setup()
 
 from django.conf import settings  # noqa: E402
-from django.core.management import call_command  # noqa: E402
 from django.db import connection, connections  # noqa: E402
 
 from agents.models import Deployment  # noqa: E402
@@ -50,6 +49,7 @@ from tests.factories import (  # noqa: E402
     make_entry,
     make_learned,
 )
+from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -60,7 +60,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE")
 
 def build() -> None:
     """The site as it stands before the correction, kept as a file that every experiment starts from."""
-    call_command("migrate", verbosity=0)
+    migrated_sqlite(DATABASE)
     agent = make_agent()
     add_document(agent)
     overlay = {"memory_threshold": 0.7}
@@ -76,14 +76,14 @@ def keep() -> None:
     with_checkpoint = connection.cursor()
     with_checkpoint.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connections.close_all()
-    shutil.copy(_DATABASE, _FOLDER / "before.db")
+    shutil.copy(DATABASE, _FOLDER / "before.db")
 
 
 def restore() -> None:
     connections.close_all()
     for suffix in ("-wal", "-shm"):
-        Path(f"{_DATABASE}{suffix}").unlink(missing_ok=True)
-    shutil.copy(_FOLDER / "before.db", _DATABASE)
+        Path(f"{DATABASE}{suffix}").unlink(missing_ok=True)
+    shutil.copy(_FOLDER / "before.db", DATABASE)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings_test"
 django.setup()
 
 from django.conf import settings  # noqa: E402
-from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
 
 import chat.thread.batches  # noqa: E402
@@ -56,6 +55,7 @@ from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
+from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
 from tools_registry.execution.calls import execute_calls  # noqa: E402
 from tools_registry.tool import registry, tool  # noqa: E402
 
@@ -338,7 +338,7 @@ def main(arguments: Sequence[str]) -> None:
     for spec in list(registry):
         registry.remove(spec.name)
     tool()(mark)
-    call_command("migrate", verbosity=0)
+    migrated_sqlite(_FOLDER / "crash.db")
     deployment = make_library()
     end = _kill if manner == "kill" else _raise
     for case in arguments[1:]:

@@ -15,12 +15,11 @@ from typing import Any
 from unittest import mock
 
 # Sets Django up, on a database of its own, before anything else is imported.
-from tests.correction_lab import boundaries, forked, keep, restore
+from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 
 # isort: split
 
 from django.conf import settings  # the lab above sets Django up
-from django.core.management import call_command
 from django.utils import timezone
 
 from faqs.answers.indexing import sync_learned
@@ -29,6 +28,7 @@ from faqs.files.importing import plan_import
 from faqs.files.previews import keep_preview
 from faqs.models import ImportPreview, LearnedResponse
 from tests.factories import add_document, make_agent, make_learned, make_user
+from tests.servers.of_the_run import migrated_sqlite
 
 ROWS = [(f"Comment s’inscrire à l’activité {n} ?", f"Au guichet {n}.") for n in range(6)]
 CHANGED = ("Quels sont les horaires de la piscine ?", "De 7 heures à 22 heures.")
@@ -36,7 +36,7 @@ BATCH = 3
 
 
 def build() -> None:
-    call_command("migrate", verbosity=0)
+    migrated_sqlite(DATABASE)
     agent = make_agent()
     add_document(agent)
     make_learned(agent, question=CHANGED[0], answer="De 9 heures à 20 heures.")

@@ -18,12 +18,11 @@ from typing import Any
 from unittest import mock
 
 # Sets Django up, on a database of its own, before anything else is imported.
-from tests.correction_lab import boundaries, forked, keep, restore
+from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 
 # isort: split
 
 from django.conf import settings  # the lab above sets Django up
-from django.core.management import call_command
 from django.db.models import F
 from django.utils import timezone
 
@@ -38,6 +37,7 @@ from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, Chunk, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent
+from tests.servers.of_the_run import migrated_sqlite
 
 PASSAGES, BUDGET = 6, 4
 _CALLS = Path(os.environ["TEST_DATA_DIR"]) / "calls"
@@ -54,7 +54,7 @@ class NotingModel(ScriptedLLM):
 
 
 def build() -> None:
-    call_command("migrate", verbosity=0)
+    migrated_sqlite(DATABASE)
     RuntimeSettings(question_calls_per_day=BUDGET).save()
     agent = make_agent()
     sections = "\n\n".join(

@@ -18,12 +18,14 @@ from typing import Any, Self
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
+from django.db.models import Q, QuerySet
 
 from agents.remembered import Remembered
-from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.models import CatalogueState, ToolExample, ToolOverride
 from tools_registry.ranking import Positions, Ranking, Scorer, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
+from tools_registry.twins import near_twins
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ class ToolList(tuple[ToolSpec, ...]):
     """Permitted tools by name; immutable and shared between turns.
 
     `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
-    kept with it (`placed`, `words`), so that a question pays for none of it.
+    kept with it (`placed`, `words`, `twins`), so that a question pays for none of it.
     """
 
     tokens: tuple[str, str]
@@ -57,14 +59,22 @@ class ToolList(tuple[ToolSpec, ...]):
     positions: Mapping[str, int]
     placed: Placed | None
     words: WordIndex | None
+    _twins: Mapping[str, tuple[ToolSpec, ...]] | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
         made = super().__new__(cls, specs)
         made.tokens = tokens
         made.resident = tuple(spec for spec in made if spec.is_always_on)
         made.positions = {spec.name: position for position, spec in enumerate(made)}
-        made.placed = made.words = None
+        made.placed = made.words = made._twins = None
         return made
+
+    @property
+    def twins(self) -> Mapping[str, tuple[ToolSpec, ...]]:
+        """By name, the tools that hardly differ from it."""
+        if self._twins is None:
+            self._twins = near_twins(self)
+        return self._twins
 
     def named(self, name: str) -> ToolSpec | None:
         position = self.positions.get(name)
@@ -214,9 +224,7 @@ def _snapshot() -> _Snapshot:
 
 
 def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
-    overrides = {
-        row.tool_name: row for row in ToolOverride.objects.prefetch_related("examples", "agents")
-    }
+    overrides = {row.tool_name: row for row in _overrides()}
     specs, agents = [], {}
     for name, spec in declared_tools().items():
         override = overrides.get(name)
@@ -232,6 +240,18 @@ def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
         agents=agents,
         conditional=tuple(spec for spec in specs if spec.is_available is not None),
     )
+
+
+def _overrides() -> QuerySet[ToolOverride]:
+    """Those that decide something: every tool has a row, and most of a thousand say nothing."""
+    nothing = Q(
+        description="", parameters={}, extra_tags=[], needs_approval__isnull=True, is_active=True
+    )
+    told = ToolExample.objects.values("override")
+    limited = ToolOverride.agents.through.objects.values("tooloverride")
+    return ToolOverride.objects.filter(
+        ~nothing | Q(pk__in=told) | Q(pk__in=limited)
+    ).prefetch_related("examples", "agents")
 
 
 def _described(schema: JsonSchema, texts: Any) -> JsonSchema:

@@ -58,6 +58,10 @@ class ToolReportedError(ToolError):
     default_message = _("L’outil a signalé une erreur.")
 
 
+class ToolServerError(ToolFailedError):
+    """The server says that it failed itself; its words (`str(error)`) are for the model, and the breaker counts it."""
+
+
 class ToolSuspendedError(ToolError):
     """Its circuit breaker is open: it failed several times in a row, and is left alone for a while."""
 

@@ -17,7 +17,7 @@ from django.db import transaction
 from agents.database import short_write
 from agents.models import Agent, Deployment, RuntimeSettings, ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
-from knowledge.vectors.base import Point, vector_store
+from knowledge.vectors.base import Point, batches, vector_store
 from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
 from tools_registry.models import CatalogueState, IndexedTool, ToolOverride
 from tools_registry.ranking import TextKind, ToolText, texts_of, tool_vector
@@ -210,8 +210,8 @@ def _sync_external(tools: ToolList, recipe: Recipe) -> int:
         for key, (name, vector) in points.items()
         if key not in present or not np.allclose(present[key], vector, atol=1e-6)
     ]
-    for start in range(0, len(changed), _BATCH):
-        store.upsert(collection, changed[start : start + _BATCH])
+    for batch in batches(changed, _BATCH):
+        store.upsert(collection, batch)
     previous = store.resolve_alias(EXTERNAL_ALIAS)
     if previous != collection:
         store.point_alias(EXTERNAL_ALIAS, collection)

@@ -96,6 +96,11 @@ class ToolOverride(models.Model):
     )
     is_active = models.BooleanField(_("actif"), default=True)
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
+    #: Set while the model is to write phrasings for it (`phrasings`), and why it wrote none.
+    phrasings_asked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    phrasings_problem = models.CharField(
+        max_length=300, blank=True, default="", db_default="", editable=False
+    )
 
     class Meta:
         verbose_name = _("outil")
@@ -126,6 +131,30 @@ class ToolExample(models.Model):
         return self.text
 
 
+class SuggestedPhrasing(models.Model):
+    """A phrasing that a model wrote: an example of its tool once staff accept it; refused, it is not proposed again."""
+
+    override = models.ForeignKey(
+        ToolOverride, on_delete=models.CASCADE, related_name="suggestions", verbose_name=_("outil")
+    )
+    text = models.CharField(_("formulation"), max_length=500)
+    language = models.CharField(
+        _("langue"), max_length=2, choices=[("fr", _("français")), ("en", _("anglais"))]
+    )
+    is_rejected = models.BooleanField(_("refusée"), default=False)
+
+    class Meta:
+        verbose_name = _("formulation proposée")
+        verbose_name_plural = _("formulations proposées")
+        ordering: ClassVar = ["override__tool_name", "id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["override", "text"], name="suggested_phrasing_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class ToolUsage(models.Model):
     """How often a tool was offered, called, and failed."""
 
@@ -135,6 +164,9 @@ class ToolUsage(models.Model):
     failed = models.PositiveBigIntegerField(_("en échec"), default=0)
     last_selected_at = models.DateTimeField(_("dernière proposition"), null=True, blank=True)
     last_called_at = models.DateTimeField(_("dernier appel"), null=True, blank=True)
+    last_error = models.TextField(_("dernière erreur"), blank=True, default="", db_default="")
+    last_error_code = models.CharField(max_length=40, blank=True, default="", db_default="")
+    last_error_at = models.DateTimeField(_("date de la dernière erreur"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("usage d’un outil")
@@ -211,7 +243,19 @@ class ToolSource(models.Model):
         max_length=500,
         help_text=_("Du serveur MCP, ou du document OpenAPI quand il n’est pas collé ci-dessous."),
     )
-    document = models.TextField(_("document OpenAPI"), blank=True, default="", max_length=2_000_000)
+    document = models.TextField(
+        _("document OpenAPI"), blank=True, default="", max_length=30_000_000
+    )
+    chosen = models.TextField(
+        _("chemins et étiquettes à lire"),
+        blank=True,
+        default="",
+        db_default="",
+        max_length=10_000,
+        help_text=_(
+            "Une ligne par choix : « /repos/* », « GET /repos/* », « tag:issues », ou le nom d’une opération. Vide : tout."
+        ),
+    )
     allowed_hosts = models.JSONField(
         _("hôtes permis"),
         blank=True,
@@ -247,6 +291,15 @@ class ToolSource(models.Model):
     is_active = models.BooleanField(_("active"), default=True)
     refreshed_at = models.DateTimeField(_("liste lue le"), null=True, blank=True, editable=False)
     last_error = models.TextField(_("dernière erreur"), blank=True, default="", editable=False)
+    #: Of the last reading: [name, reason] of each tool that cannot be used.
+    problems = models.JSONField(
+        blank=True, default=list, db_default=models.Value([], models.JSONField()), editable=False
+    )
+    #: Set while the list is being read, with how far that is.
+    reading_since = models.DateTimeField(null=True, blank=True, editable=False)
+    progress = models.CharField(
+        max_length=40, blank=True, default="", db_default="", editable=False
+    )
 
     class Meta:
         verbose_name = _("source d’outils")

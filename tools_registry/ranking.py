@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from knowledge.embeddings.base import Vectors
 from knowledge.language.classes import word_class
 from knowledge.language.folding import fold, words
+from knowledge.language.meanings import meanings_of
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]
@@ -57,6 +59,8 @@ _COPIED_BYTES = 64_000_000
 _WORTH_A_COPY = 0.75
 #: Up to so many best scores are found one after the other, which is faster than a partition.
 _FEW = 16
+#: Before the name of a meaning, which no word begins with.
+_MEANING = "="
 _STOP_WORDS = word_class("tool_stop_words")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -111,14 +115,14 @@ class WordIndex:
     """BM25 over the tools' words. A small one is a matrix of words by tools, a large one posting lists."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
-        documents = [Counter(_tool_words(spec)) for spec in specs]
+        documents = [_counted(_tool_text(spec)) for spec in specs]
         self.size = len(documents)
         lengths = [sum(document.values()) for document in documents]
         mean = (sum(lengths) / self.size if self.size else 0.0) or 1.0
         postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for position, document in enumerate(documents):
             damping = _SATURATION * (1 - _LENGTH + _LENGTH * lengths[position] / mean)
-            for word, count in document.items():
+            for word, count in (document + _meant(document)).items():
                 saturated = count * (_SATURATION + 1) / (count + damping)
                 postings[word].append((position, saturated))
         self._unknown = self._idf(0)
@@ -144,14 +148,18 @@ class WordIndex:
 
     def add_to(self, scores: Scores, question: str) -> None:
         """Add the lexical part of each tool's score, in place."""
-        numbers, weight = [], 0.0
+        numbers: list[int] = []
+        weight = 0.0
         for word in set(words_of(question)):
             entry = self._words.get(word)
-            if entry is None:
-                weight += self._unknown
-            else:
+            # A word that no tool has is looked up by what it means: "renomme" finds "rename".
+            meant = [] if entry is not None else self._meant(word)
+            numbers.extend(number for number, _weight in meant)
+            if entry is not None:
                 numbers.append(entry[0])
                 weight += entry[1]
+            else:
+                weight += max((each for _number, each in meant), default=self._unknown)
         if not numbers:
             return
         factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
@@ -164,6 +172,10 @@ class WordIndex:
                 np.concatenate(positions), np.concatenate(values), minlength=self.size
             )
             scores += counted * factor
+
+    def _meant(self, word: str) -> list[tuple[int, float]]:
+        found = (self._words.get(_MEANING + meaning) for meaning in meanings_of(word))
+        return [entry for entry in found if entry is not None]
 
     def restricted(self, positions: Positions) -> "WordIndex":
         """The same words with the same weights, of the tools at `positions` only, in that order."""
@@ -253,15 +265,28 @@ def words_of(text: str) -> list[str]:
     return [word[:_STEM] for word in words(fold(text)) if len(word) > 1 and word not in _STOP_WORDS]
 
 
-def _tool_words(spec: ToolSpec) -> list[str]:
-    return words_of(
-        " ".join(
-            [
-                spoken_name(spec.name),
-                spec.description,
-                *spec.keywords,
-                parameter_text(spec),
-                *spec.examples,
-            ]
-        )
+def _tool_text(spec: ToolSpec) -> str:
+    return " ".join(
+        [
+            spoken_name(spec.name),
+            spec.description,
+            *spec.keywords,
+            parameter_text(spec),
+            *spec.examples,
+        ]
     )
+
+
+def _meant(words_: Counter[str]) -> Counter[str]:
+    """What a tool's words mean, in either language."""
+    found: Counter[str] = Counter()
+    for word, count in words_.items():
+        for meaning in meanings_of(word):
+            found[_MEANING + meaning] = max(found[_MEANING + meaning], count)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _counted(text: str) -> Counter[str]:
+    """Kept, since one tool that changes has all of them counted again."""
+    return Counter(words_of(text))

@@ -1,29 +1,25 @@
-"""JSON schemas of parameters: is one usable, and do arguments fit it?
+"""Do arguments fit the JSON schema of a tool's parameters?
 
-Schemas of remote tools are foreign text: references are resolved inside the schema only, never fetched.
+Schemas of remote tools are foreign text: references are resolved inside the schema only, never fetched, and their
+patterns are not run (one that backtracks would hold the process up); the tool's own server checks them.
 """
 
 from functools import lru_cache
-from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.protocols import Validator
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from tools_registry.exceptions import ToolDefinitionError
-from tools_registry.tool import Arguments, JsonSchema, ToolSpec
+from tools_registry.tool import Arguments, ToolSpec
 
-
-def checked_schema(schema: Any) -> JsonSchema:
-    """The schema itself; raises `ToolDefinitionError` where it is not one of an object."""
-    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise ToolDefinitionError("The parameters are not described by the schema of an object.")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError) as error:
-        raise ToolDefinitionError(f"The schema is not valid: {error}") from error
-    return schema
+#: Without patterns: see above.
+_Validator = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {"pattern": lambda *_given: None, "patternProperties": lambda *_given: None},
+)
 
 
 def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
@@ -39,6 +35,7 @@ def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
 
 
 @lru_cache(maxsize=512)
-def _validator(spec: ToolSpec) -> Draft202012Validator:
+def _validator(spec: ToolSpec) -> Validator:
     # An empty registry refuses to retrieve what a schema refers to outside itself.
-    return Draft202012Validator(dict(spec.parameters), registry=Registry())
+    kind = Draft202012Validator if spec.source == "python" else _Validator
+    return kind(dict(spec.parameters), registry=Registry())

@@ -5,11 +5,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from celery import shared_task
-from celery.exceptions import OperationalError
 from django.db import connection, transaction
 
+from agents.processes.asking import ask_worker
 from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
+from tools_registry.exceptions import ToolError
 from tools_registry.index import sync_index
+from tools_registry.models import ToolSource
+from tools_registry.phrasings import write_phrasings
+from tools_registry.sources.refresh import refresh_source
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +32,35 @@ def index_tools() -> None:
     sync_index()
 
 
+@shared_task(soft_time_limit=600, time_limit=660)
+def read_tool_source(source_id: int) -> None:
+    """Read the list of a source; what came of it stands on its row."""
+    source = ToolSource.objects.filter(pk=source_id).first()
+    if source is None:
+        return
+    try:
+        refresh_source(source)
+    except ToolError as error:
+        logger.info("The source of tools %d was not read (%s).", source_id, error.code)
+
+
+@shared_task(soft_time_limit=600, time_limit=660)
+def suggest_phrasings() -> None:
+    """Ask the model for phrasings of the tools that staff marked, and go on later where many are."""
+    if write_phrasings():
+        ask_to_suggest()
+
+
+def ask_to_suggest() -> bool:
+    """Have a worker ask the model; false where no broker takes the job."""
+    return ask_worker(suggest_phrasings)
+
+
+def ask_to_read(source_id: int) -> bool:
+    """Have a worker read a source once the transaction is committed; false where no broker takes the job."""
+    return ask_worker(read_tool_source, source_id)
+
+
 def ask_for_index(state: str) -> None:
     """Have a worker bring the index up to date, once in this process for each state of the catalogue."""
     if state not in _asked:
@@ -43,7 +76,4 @@ def enqueue_index_after_commit() -> None:
 
 
 def _enqueue() -> None:
-    try:
-        index_tools.delay()
-    except OperationalError:
-        logger.warning("The broker is unreachable: run `manage.py index_tools`.")
+    ask_worker(index_tools, otherwise="run `manage.py index_tools`")

@@ -54,6 +54,8 @@ class ToolContext:
     user_id: int | None = None
     language: str = "fr"
     operation_id: str = ""
+    #: Told how far the tool is: what is done, of how much where that is known, and words. Called from any thread.
+    on_progress: Callable[[float, float | None, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,30 @@ class NextStep:
     uses_database: bool = False
 
 
-#: Runs a tool with validated arguments; blocks. What it returns must be JSON, a pydantic-serialisable value, or its
-#: `NextStep`.
+class ToolImage:
+    """An image in a tool's result: a model that sees is shown it, and its name stands in the text of the result."""
+
+    __slots__ = ("encoded", "kind")
+
+    def __init__(self, kind: str, encoded: str) -> None:
+        """`kind` is its type (`image/png`), `encoded` its bytes in base64."""
+        self.kind, self.encoded = kind, encoded
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.encoded) * 3 // 4
+
+    def __str__(self) -> str:
+        return f"[image {self.kind.removeprefix('image/')}, {max(1, self.size // 1000)} kB]"
+
+
+#: Runs a tool with validated arguments; blocks. What it returns must be JSON, a pydantic-serialisable value (with
+#: `ToolImage`s in it, if any), or its `NextStep`.
 Invoker = Callable[[Arguments, ToolContext], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ToolSpec:
     """A tool as it applies: its name, effective texts, rights, and how to run it. Compared by identity."""
 
@@ -86,6 +106,8 @@ class ToolSpec:
     needs_approval: bool = False
     timeout_seconds: float | None = None
     source: ToolOrigin = "python"
+    #: The row of a remote tool's source.
+    source_id: int | None = None
     examples: tuple[str, ...] = ()
     is_available: Callable[[], bool] | None = field(default=None, repr=False)
 

@@ -2,27 +2,131 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
-from django.db.models import Count, QuerySet
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.text import capfirst
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelect2MultipleWidget,
+)
 
-from agents.admin_base import StaffAdmin, admin_url, count_link
+from agents.admin_base import StaffAdmin, StaffInline, admin_url, count_link
+from agents.models import AgentLimit
+from agents.staff.roles import purpose_of
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
+class PermissionsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
+    """Rights in words, of what has pages in the admin; the program's own tables are none of staff's business."""
+
+    def label_from_instance(self, permission: Any) -> str:
+        kind = permission.content_type
+        model = kind.model_class()
+        action = permission.codename.removesuffix(f"_{kind.model}")
+        name = capfirst(model._meta.verbose_name_plural) if model else kind.model
+        return f"{kind.app_labeled_name.split(' | ')[0]} · {name} · {_ACTIONS.get(action, permission.name)}"
+
+
+class GroupsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
+    """Groups, with what the ready-made roles are for."""
+
+    def label_from_instance(self, group: Any) -> str:
+        purpose = purpose_of(group)
+        return f"{group.name} – {purpose}" if purpose else str(group.name)
+
+
+class AccountForm(UserChangeForm):  # type: ignore[misc]  # the theme ships no types
+    """The theme says what becomes of a password in English."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "password" in self.fields:
+            self.fields["password"].help_text = format_html(
+                '{} <a href="../password/" class="text-link underline">{}</a>',
+                gettext("Il n’est gardé que sous une forme que personne ne peut lire."),
+                gettext("Le changer"),
+            )
+
+
+_ACTIONS = {
+    "view": _("voir"),
+    "add": _("ajouter"),
+    "change": _("modifier"),
+    "delete": _("supprimer"),
+}
+
+
+def permissions_offered(held: QuerySet[Permission]) -> QuerySet[Permission]:
+    """Those of the models that have pages, and what is held already: a form that left it out would take it away."""
+    kinds = ContentType.objects.get_for_models(*admin.site._registry).values()
+    offered = Q(content_type__in=[kind.pk for kind in kinds]) | Q(pk__in=held.values("pk"))
+    rows = Permission.objects.filter(offered).select_related("content_type")
+    return rows.order_by("content_type__app_label", "content_type__model", "codename")
+
+
+class _PermissionPicker(StaffAdmin):
+    """The rights of an account, or of a group, to choose from."""
+
+    permissions_field = ""
+
+    filter_horizontal = ()
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == self.permissions_field:
+            key = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
+            owner = {"user" if self.model is User else "group": key or 0}
+            kwargs["queryset"] = permissions_offered(Permission.objects.filter(**owner))
+            kwargs["form_class"] = PermissionsField
+        elif db_field.name == "groups":
+            kwargs["queryset"] = Group.objects.select_related("role").order_by("name")
+            kwargs["form_class"] = GroupsField
+            kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if db_field.name == self.permissions_field:
+            # Django's own script of such lists would ask a server for their options.
+            field.widget = UnfoldAdminSelect2MultipleWidget()
+            field.widget.attrs["class"] = "unfold-admin-autocomplete"
+            field.widget.choices = field.choices
+            field.help_text = _("Tapez quelques lettres : « documents », « modifier ».")
+        elif db_field.name == "groups":
+            field.help_text = _("Un compte a les droits de tous ses groupes.")
+        return field
+
+
+class UserLimit(StaffInline):
+    model = AgentLimit
+    fk_name = "user"
+    fields = ("agents",)
+    autocomplete_fields = ("agents",)
+    extra = 0
+    max_num = 1
+    verbose_name_plural = _("Limiter à des agents (aucune ligne : tous les agents)")
+
+
+class GroupLimit(UserLimit):
+    fk_name = "group"
+
+
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, StaffAdmin):  # type: ignore[type-arg]  # not generic at run time
+class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,misc]  # not generic at run time
     purpose = _("Les comptes, et ce que chacun peut voir et faire.")
-    form = UserChangeForm
+    form = AccountForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+    permissions_field = "user_permissions"
+    inlines = (UserLimit,)
     list_select_related = False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -46,15 +150,23 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, StaffAdmin):
+class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
     purpose = _("Des droits donnés à plusieurs comptes à la fois.")
-    list_display = ("name", "members")
+    list_display = ("name", "meant_for", "members")
+    permissions_field = "permissions"
+    inlines = (GroupLimit,)
+    fields = ("name", "meant_for", "permissions")
+    readonly_fields = ("meant_for",)
     list_filter = ()
     list_select_related = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        groups: QuerySet[Group] = super().get_queryset(request)
+        groups: QuerySet[Group] = super().get_queryset(request).select_related("role")
         return groups.annotate(member_count=Count("user"))
+
+    @admin.display(description=_("rôle"))
+    def meant_for(self, group: Group | None) -> str:
+        return str(purpose_of(group)) if group is not None and group.pk else "–"
 
     @admin.display(description=_("membres"), ordering="member_count")
     def members(self, group: Any) -> str:

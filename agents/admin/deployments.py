@@ -9,10 +9,17 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
+from agents.admin.files import (
+    EXPORT_RIGHTS,
+    FIRST_AGENT_RIGHTS,
+    IMPORT_RIGHTS,
+    export_one,
+    import_one,
+)
 from agents.admin.forms import (
     METHOD_FIELD,
     OVERLAY_PREFIX,
@@ -25,13 +32,16 @@ from agents.admin_base import (
     StaffInline,
     admin_url,
     badge,
-    change_link,
     count_link,
     link,
+    linked,
+    open_to,
 )
+from agents.face import colours
 from agents.inheritance import unmeasured_model
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.staff.scope import limit_of
 
 #: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.
 SETTING_TABS = {
@@ -72,6 +82,7 @@ class AgentAdmin(SettingsAdmin):
     purpose = _("Un ensemble de documents avec ses réglages.")
     form = AgentForm
     change_form_template = "admin/agents/agent/change_form.html"
+    change_list_template = "admin/agents/agent/change_list.html"
     list_display = ("name", "slug", "method", "documents", "passages", "waiting", "deployed")
     list_filter = ("indexing_method",)
     list_select_related = False
@@ -93,6 +104,26 @@ class AgentAdmin(SettingsAdmin):
             deployment_count=_counted("deployments"),
         )
 
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("import/", wrap(import_one), name="agents_agent_import"),
+            path("<int:agent_id>/export/", wrap(export_one), name="agents_agent_export"),
+            *super().get_urls(),
+        ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        has_all = limit_of(request.user) is None
+        may_import = has_all and request.user.has_perms(IMPORT_RIGHTS)
+        may_begin = has_all and request.user.has_perms(FIRST_AGENT_RIGHTS)
+        links = {
+            "import_url": admin_url(Agent, "import") if may_import else "",
+            "begin_url": reverse("admin-first-agent") if may_begin else "",
+        }
+        return super().changelist_view(request, {**links, **(extra_context or {})})
+
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
@@ -104,8 +135,11 @@ class AgentAdmin(SettingsAdmin):
     ) -> dict[str, Any]:
         return {} if obj else dict(self.prepopulated_fields)
 
-    def has_index_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("knowledge.add_indexbuild")
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A new agent would be nobody's: whoever works on some agents could not see what they made."""
+        return limit_of(request.user) is None and super().has_add_permission(request)
+
+    has_index_permission = open_to("knowledge.add_indexbuild")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -115,6 +149,9 @@ class AgentAdmin(SettingsAdmin):
             context["index_panel"] = {
                 "counts": _counts(agent).values(),
                 "may_index": self.has_index_permission(request),
+                "export_url": admin_url(Agent, "export", agent.pk)
+                if request.user.has_perms(EXPORT_RIGHTS)
+                else "",
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
@@ -223,6 +260,12 @@ class SpecialistInline(StaffInline):
     autocomplete_fields = ("agent",)
     extra = 0
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Specialist]:
+        """Those of the agents that its reader works on; the others stay as they are."""
+        rows: QuerySet[Specialist] = super().get_queryset(request)
+        limit = limit_of(request.user)
+        return rows if limit is None else rows.filter(agent__in=limit)
+
 
 @admin.register(Deployment)
 class DeploymentAdmin(SettingsAdmin):
@@ -254,6 +297,21 @@ class DeploymentAdmin(SettingsAdmin):
                 )
             },
         ),
+        (
+            _("Apparence"),
+            {
+                "classes": ("tab",),
+                "fields": (
+                    "accent",
+                    "organisation",
+                    "notice",
+                    "legal_url",
+                    "name_en",
+                    "welcome_en",
+                    "notice_en",
+                ),
+            },
+        ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
         (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
         *setting_fieldsets(OVERLAY_PREFIX),
@@ -268,6 +326,12 @@ class DeploymentAdmin(SettingsAdmin):
         deployment = kwargs.get("obj")
         context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
+        if deployment is not None and deployment.accent:
+            light, dark = colours(deployment.accent)
+            context["previews"] = [
+                {"paper": "#f6f3ec", "text": "#1c2627", "colours": light},
+                {"paper": "#11191a", "text": "#e9e6dd", "colours": dark},
+            ]
         context["widget_script"] = (
             request.build_absolute_uri(reverse("widget-script"))
             if deployment is not None and deployment.origins
@@ -284,9 +348,7 @@ class DeploymentAdmin(SettingsAdmin):
     def page(self, deployment: Deployment) -> str:
         return link(_chat_page(deployment), f"/d/{deployment.slug}/")
 
-    @admin.display(description=_("agent"), ordering="agent__name")
-    def agent_link(self, deployment: Deployment) -> str:
-        return change_link(deployment.agent)
+    agent_link = linked("agent", _("agent"), ordering="agent__name")
 
     @admin.display(description=_("méthode"))
     def method(self, deployment: Deployment) -> str:

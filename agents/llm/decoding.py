@@ -13,12 +13,14 @@ from typing import Any
 from agents.exceptions import (
     LLMCutError,
     LLMError,
+    LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
     LLMUnavailableError,
 )
 from agents.llm.base import Reply, RequestedCall, Usage
-from agents.llm.server import error_for_status, short_code
+from agents.llm.server import error_for_status, is_used_up, short_code
+from agents.texts import storable
 
 #: One event holds one token; a larger one is not a stream of a language model.
 _MAX_EVENT_BYTES = 1024 * 1024
@@ -132,7 +134,7 @@ class StreamDecoder:
         if not text.isascii() and _SURROGATE.search(text):
             if hold and "\ud800" <= text[-1] <= "\udbff":
                 text, self._held = text[:-1], text[-1]
-            text = _storable(text)
+            text = storable(text)
         if "\0" in text:
             text = text.replace("\0", "")
         self._texts.append(text)
@@ -166,9 +168,9 @@ class _CallAssembler:
     def calls(self) -> tuple[RequestedCall, ...]:
         return tuple(
             RequestedCall(
-                id=_storable(call["id"]),
-                name=_storable(call["name"]),
-                arguments=_storable(call["arguments"]).replace("\0", ""),
+                id=storable(call["id"]),
+                name=storable(call["name"]),
+                arguments=storable(call["arguments"]),
             )
             for call in self._calls
         )
@@ -203,7 +205,7 @@ def reply_from_completion(body: bytes, *, model: str) -> Reply:
     if not isinstance(text, str):
         raise LLMResponseError("The server's reply is not text.")
     return Reply(
-        text=_storable(text).replace("\0", ""),
+        text=storable(text),
         model=completion.get("model") or model,
         usage=_usage(completion.get("usage")),
         finish_reason=finish_reason,
@@ -233,7 +235,9 @@ def _announced_error(error: Mapping[str, Any]) -> LLMError:
     code, kind = error.get("code"), error.get("type")
     detail = f"The server announced an error (type {short_code(kind)}, code {short_code(code)})."
     if str(code).isdigit():
-        return error_for_status(int(str(code)), detail)
+        return error_for_status(int(str(code)), detail, codes=str(kind))
+    if is_used_up(f"{kind} {code}"):
+        return LLMQuotaError(detail)
     if _RATE_LIMIT.search(f"{kind} {code}"):
         return LLMRateLimitedError(detail)
     if _TRANSIENT.search(f"{kind} {code}"):
@@ -254,8 +258,3 @@ def _argument_text(arguments: Any) -> str:
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-
-
-def _storable(text: str) -> str:
-    """Pair the halves of characters; a lone half becomes U+FFFD, since it can be neither sent nor stored."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

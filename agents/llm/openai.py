@@ -6,7 +6,8 @@ that a server refuses by name is left out from then on.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -14,10 +15,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core import checks
 
-from agents.exceptions import (
-    LLMError,
-    LLMResponseError,
-)
+from agents.exceptions import LLMError, LLMResponseError, LLMToolsRefusedError
 from agents.llm.base import (
     GenerationOptions,
     LanguageModel,
@@ -40,14 +38,24 @@ _ADAPTATIONS: Mapping[str, str | None] = {
     "max_tokens": "max_completion_tokens",
     "tools": None,
 }
+_TOOL_PLACE = re.compile(r"\btools[.\[](\d{1,3})\b")
 
 
 class OpenAILanguageModel(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
-    def __init__(self, *, model: str = "", **server: Any) -> None:
-        """`server` has the fields of `ServerOptions`."""
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        most_tools: int = 128,
+        vision_models: Sequence[str] = (),
+        **server: Any,
+    ) -> None:
+        """`vision_models` are those that see images; `server` has the fields of `ServerOptions`."""
         self._model = model
+        self._vision_models = frozenset(vision_models)
+        self.most_tools = most_tools
         self._server = ServerOptions(**server)
         self._client = ReplyClient(self._server)
         self._transport = StreamTransport(self._server)
@@ -57,6 +65,9 @@ class OpenAILanguageModel(LanguageModel):
     @property
     def default_model(self) -> str:
         return self._model
+
+    def sees(self, model: str) -> bool:
+        return (model or self._model) in self._vision_models
 
     def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         model = options.model or self._model
@@ -77,9 +88,11 @@ class OpenAILanguageModel(LanguageModel):
         decoder = StreamDecoder(model=options.model or self._model)
         async with AsyncExitStack() as opened:
             body = await self._open_stream(opened, messages, options)
+            has_begun = False
             try:
-                while not decoder.is_done and (data := await body.read()):
+                while not decoder.is_done and (data := await body.read(gather=has_begun)):
                     if text := decoder.feed(data):
+                        has_begun = True
                         yield StreamChunk(text=text)
             except LLMResponseError:
                 # The reply was whole when the connection broke: only its usage may be missing.
@@ -223,6 +236,9 @@ def _wire_message(message: PromptMessage) -> dict[str, Any]:
     if message.tool_calls:
         wire["content"] = content or None
         wire["tool_calls"] = [call.as_json() for call in message.tool_calls]
+    if message.images:
+        shown = [{"type": "image_url", "image_url": {"url": url}} for url in message.images]
+        wire["content"] = [{"type": "text", "text": content}, *shown]
     if message.role == "tool":
         wire["tool_call_id"] = message.tool_call_id
     return wire
@@ -243,7 +259,7 @@ async def _drain(body: ResponseBody) -> None:
 def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> frozenset[str]:
     """The optional arguments that a 400 refuses by name; raises `error` again when there is none."""
     cause = error.__cause__
-    if not isinstance(cause, StatusError) or cause.status not in {400, 422}:
+    if not isinstance(cause, StatusError) or cause.status not in {400, 413, 422}:
         raise error
     said = cause.said
     unsupported = "unsupported" in said.lower() or "not support" in said.lower()
@@ -253,6 +269,22 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
         # "max_tokens is too large" is about the value, and is the caller's affair.
         if name in said and (unsupported or name == "stream_options")
     }
-    if not refused:
+    offered = [tool["function"]["name"] for tool in request.get("tools", ())]
+    named = tuple(_tools_named(said, offered))
+    # One tool's schema that is not supported is no reason to offer none any more.
+    if refused and not named:
+        return frozenset(refused)
+    if not offered:
         raise error
-    return frozenset(refused)
+    # Groq says with this code that what the model wrote is wrong; a refusal that repeats the request names every tool.
+    if "tool_use_failed" in said or len(named) == len(offered) > 1:
+        named = ()
+    raise LLMToolsRefusedError(str(error), named) from error
+
+
+def _tools_named(said: str, names: Sequence[str]) -> Iterator[str]:
+    """The tools that a refusal names, or counts (`tools[3].function`, `tools.3.custom`)."""
+    places = {int(place) for place in _TOOL_PLACE.findall(said)}
+    for place, name in enumerate(names):
+        if place in places or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said):
+            yield name

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from agents.exceptions import (
     LLMError,
+    LLMKeyRefusedError,
+    LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
     LLMTimeoutError,
@@ -26,14 +28,18 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 8.0
 #: A server that asks for more patience than this is taken for unavailable.
 _LONGEST_RETRY_AFTER_SECONDS = 60.0
+#: OpenAI, DeepSeek, Mistral, xAI… by the code or the type of their refusals; a rate limit has others.
+_USED_UP = re.compile(
+    r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I
+)
 #: How much of a refusal is read, to find which argument the server refused.
 REFUSAL_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `pause_per_stream`: see
-    `agents.llm.transport`."""
+    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `read_pause` is
+    how long the tokens of a reply gather after its first ones."""
 
     api_key: str = ""
     base_url: str = ""
@@ -41,7 +47,7 @@ class ServerOptions:
     read_timeout: float = 60.0
     max_retries: int = 2
     max_connections: int = 600
-    pause_per_stream: float = 0.0
+    read_pause: float = 0.0
 
     def url(self, path: str) -> str:
         return f"{(self.base_url or _OPENAI).rstrip('/')}/{path}"
@@ -81,12 +87,17 @@ def raise_for_status(status: int, said: bytes, headers: Mapping[str, str]) -> No
     if status < 300:
         return
     cause = StatusError(status, said[:REFUSAL_BYTES].decode(errors="replace"), headers)
-    error = error_for_status(status, _detail(cause))
+    error = error_for_status(status, _detail(cause), codes=_codes(cause.said))
     error.retry_after = cause.retry_after
     raise error from cause
 
 
-def error_for_status(status: int, detail: str) -> LLMError:
+def error_for_status(status: int, detail: str, *, codes: str = "") -> LLMError:
+    """`codes`: what the server calls the error; a used-up credit often has the status of being asked too much."""
+    if status == 402 or (status in {400, 403, 429} and is_used_up(codes)):
+        return LLMQuotaError(detail)
+    if status in {401, 403}:
+        return LLMKeyRefusedError(detail)
     if status in {408, 504}:
         return LLMTimeoutError(detail)
     if status == 429:
@@ -94,6 +105,10 @@ def error_for_status(status: int, detail: str) -> LLMError:
     if status in {409, 425} or status >= 500:
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
+
+
+def is_used_up(codes: str) -> bool:
+    return _USED_UP.search(codes) is not None
 
 
 def short_code(value: object) -> str:
@@ -109,6 +124,15 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
     return None
+
+
+def _codes(said: str) -> str:
+    """The code and the type of a refusal."""
+    try:
+        error = json.loads(said)["error"]
+        return f"{error.get('code')} {error.get('type')}"
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return ""
 
 
 def _detail(error: StatusError) -> str:

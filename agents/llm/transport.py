@@ -9,7 +9,7 @@ import asyncio
 import json
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 #: An idle connection is kept as long as a reader thinks.
 _KEEP_ALIVE_SECONDS = 30.0
-#: A pause between two reads that is shorter gathers nothing, and a longer one would be seen.
-_SHORTEST_READ_PAUSE_SECONDS = 0.006
-_LONGEST_READ_PAUSE_SECONDS = 0.06
 _STREAM_HEADERS = {
     "Accept": "text/event-stream, application/json",
     # A compressed stream would be held back until a block is full.
@@ -44,20 +41,19 @@ _STREAM_HEADERS = {
 class ResponseBody:
     """The body of an open response, read as it comes."""
 
-    def __init__(self, response: "aiohttp.ClientResponse", pause: Callable[[], float]) -> None:
+    def __init__(self, response: "aiohttp.ClientResponse", pause: float) -> None:
         self._response = response
         self._content = response.content
         self._pause = pause
-        self._has_read = False
 
-    async def read(self) -> bytes:
+    async def read(self, *, gather: bool = False) -> bytes:
         """The bytes that are there, waiting for the first of them; nothing at the end of the body.
 
-        After the first bytes, a busy process lets some gather on the connection before it reads again.
+        `gather` lets them come together on the connection first. What a token costs is mostly waking up for it: tokens
+        that are read together are decoded, sent and drawn together (`benchmarks/load`).
         """
-        if self._has_read and (seconds := self._pause()):
-            await self._let_gather(seconds)
-        self._has_read = True
+        if gather and self._pause:
+            await self._let_gather(self._pause)
         with _translated_errors(during_body=True):
             return await self._content.readany()
 
@@ -78,14 +74,10 @@ class ResponseBody:
 
 
 class StreamTransport:
-    """POSTs to one server.
-
-    Its `pause_per_stream` seconds for each stream that runs pass between two reads of one stream (`ResponseBody.read`).
-    """
+    """POSTs to one server."""
 
     def __init__(self, server: ServerOptions) -> None:
         self._server = server
-        self._streams = 0
         self._ssl_context: ssl.SSLContext | None = None
         self._sessions: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, aiohttp.ClientSession
@@ -146,20 +138,8 @@ class StreamTransport:
                 if (pause := self._server.pause_after(error, attempt)) is None:
                     raise
             await asyncio.sleep(pause)
-        self._streams += 1
-        try:
-            async with response:
-                yield ResponseBody(response, self._pause)
-        finally:
-            self._streams -= 1
-
-    def _pause(self) -> float:
-        """Seconds between two reads of one stream: none for a few streams, then growing with their number.
-
-        What a token costs is mostly waking up for it. Tokens that arrive together are read, sent and drawn together.
-        """
-        seconds = min(self._streams * self._server.pause_per_stream, _LONGEST_READ_PAUSE_SECONDS)
-        return seconds if seconds >= _SHORTEST_READ_PAUSE_SECONDS else 0.0
+        async with response:
+            yield ResponseBody(response, self._server.read_pause)
 
 
 async def _send(

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ class WorkerState:
     @property
     def is_missing(self) -> bool:
         return self.state != "ok"
+
+
+def lease_owner() -> str:
+    """Who holds a lease: this process, this once."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 def worker_state() -> WorkerState:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from auditlog.models import LogEntry as Change
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
@@ -25,6 +26,14 @@ def _log_entries() -> QuerySet[LogEntry]:
     return LogEntry.objects.filter(action_time__lt=limit)
 
 
+def _changes() -> QuerySet[Change]:
+    lines: QuerySet[Change] = Change.objects.none()
+    if settings.AUDIT_LOG_DAYS:
+        limit = timezone.now() - timedelta(days=settings.AUDIT_LOG_DAYS)
+        lines = Change.objects.filter(timestamp__lt=limit)
+    return lines
+
+
 def _workers() -> QuerySet[Any]:
     """The one seen last stays: it says since when there is none."""
     limit = timezone.now() - timedelta(days=settings.WORKER_ROW_DAYS)
@@ -35,5 +44,6 @@ def _workers() -> QuerySet[Any]:
 KEPT: tuple[Kept, ...] = (
     kept_rows("sessions", _("sessions expirées"), "SESSION_DAYS", _sessions),
     kept_rows("admin_log", _("lignes du journal d’administration"), "ADMIN_LOG_DAYS", _log_entries),
+    kept_rows("changes", _("lignes du journal des changements"), "AUDIT_LOG_DAYS", _changes),
     kept_rows("workers", _("workers disparus"), "WORKER_ROW_DAYS", _workers),
 )

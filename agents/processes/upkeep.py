@@ -70,6 +70,13 @@ def note_reaping(by: str, done: Mapping[str, int]) -> None:
     Upkeep.objects.update_or_create(name=REAPING, defaults=changes)
 
 
+def night_before(now: datetime) -> datetime:
+    """The last moment at which the nightly deletion was to begin."""
+    local = timezone.localtime(now)
+    night = local.replace(hour=settings.RETAIN_HOUR, minute=0, second=0, microsecond=0)
+    return night if night <= local else night - timedelta(days=1)
+
+
 def is_due(since: datetime) -> bool:
     """Whether the nightly deletion has not begun since this moment, or was killed in the middle."""
     return _free(since).exists() or not Upkeep.objects.filter(name=RETENTION).exists()

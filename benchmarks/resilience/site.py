@@ -2,15 +2,16 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,13 @@ from typing import Any, Self
 import psycopg
 
 from tests.servers.model_server import ModelServer
+from tests.servers.of_the_run import (
+    copied_postgres,
+    migrated_postgres,
+    migrated_sqlite,
+    once,
+    run_folder,
+)
 from tests.servers.ports import free_port
 from tests.servers.postgres import postgres_url
 from tests.servers.redis_server import PROGRAM, RedisServer
@@ -31,7 +39,7 @@ DOCUMENT = """# Bibliothèque
 
 Les salles de travail de la bibliothèque se réservent à l'accueil, pour deux heures au plus.
 """
-#: Three commands in one process: each start of Django costs seconds.
+#: Two commands in one process: each start of Django costs seconds.
 PREPARE = """
 import sys
 
@@ -40,11 +48,14 @@ import django
 django.setup()
 from django.core.management import call_command
 
-call_command("migrate", verbosity=0)
 call_command("create_agent", sys.argv[1])
 call_command("add_documents", *sys.argv[1:])
 """
 START_SECONDS = 240.0
+#: With any of these a site is filled by itself; without, it is a copy of the run's first.
+_OF_ITS_OWN = frozenset(
+    {"DATABASE_URL", "DATA_DIR", "DJANGO_SETTINGS_MODULE", "EMBEDDER", "QDRANT_URL"}
+)
 
 
 class MissingServerError(Exception):
@@ -65,7 +76,8 @@ class WebProcess:
         self.port = free_port()
         self.project = project
         self._options = () if with_worker else ("--no-worker",)
-        self._environment = environment
+        # The suite's own process allows itself what a site has to do without.
+        self._environment = {**environment, "DJANGO_ALLOW_ASYNC_UNSAFE": ""}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -159,11 +171,9 @@ class Site:
                 self._stack.enter_context(tempfile.TemporaryDirectory(prefix="repondant-lab-"))
             )
             self.environment = self._environment(folder)
-            document = folder / "bibliotheque.md"
-            document.write_text(DOCUMENT)
-            # Indexed without a model: the model server counts turns only.
-            without_model = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
-            self._run("-c", PREPARE, AGENT, str(document), **without_model)
+            if self._extra.keys() & _OF_ITS_OWN:
+                self._run("manage.py", "migrate", "--verbosity", "0")
+                self._fill(folder, self.environment)
             for number in range(self._count):
                 process = WebProcess(
                     self.environment,
@@ -187,6 +197,35 @@ class Site:
     ) -> None:
         self._stack.close()
 
+    def _fill(self, folder: Path, environment: dict[str, str]) -> None:
+        """The agent and its document, in a database that was migrated."""
+        document = folder / "bibliotheque.md"
+        document.write_text(DOCUMENT)
+        # Indexed without a model: the model server counts turns only.
+        without_model = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
+        places = {**environment, "DATA_DIR": str(folder / "data"), **without_model}
+        self._run("-c", PREPARE, AGENT, str(document), **places)
+
+    def _filled_sqlite(self, environment: dict[str, str]) -> str:
+        def fill() -> str:
+            kept = run_folder() / "site"
+            kept.mkdir()
+            migrated_sqlite(kept / "site.db")
+            self._fill(kept, {**environment, "DATABASE_URL": f"sqlite:///{kept / 'site.db'}"})
+            return str(kept)
+
+        return once("filled-sqlite", fill)
+
+    def _filled_postgres(self, environment: dict[str, str], server: str) -> str:
+        def fill() -> str:
+            kept = run_folder() / "shared-site"
+            kept.mkdir()
+            name = copied_postgres(server, migrated_postgres(server))
+            self._fill(kept, {**environment, "DATABASE_URL": f"{server.rsplit('/', 1)[0]}/{name}"})
+            return name
+
+        return once("filled-postgres", fill)
+
     def _environment(self, folder: Path) -> dict[str, str]:
         environment = {
             **os.environ,
@@ -202,13 +241,22 @@ class Site:
             "REDIS_URL": "",
             "QDRANT_URL": "",
             "CELERY_BROKER_URL": "filesystem://",
+            # Hundreds of readers come from one address here.
+            "WEB_SOCKETS_PER_ADDRESS": "0",
             "LOG_LEVEL": "INFO",
             **self._extra,
         }
         if self._shared:
-            environment["DATABASE_URL"] = self._stack.enter_context(own_database())
+            filled = partial(self._filled_postgres, environment)
+            environment["DATABASE_URL"] = self._stack.enter_context(own_database(filled))
+            shutil.copytree(run_folder() / "shared-site" / "data", folder / "data")
             self.redis = self._stack.enter_context(own_redis())
             environment["REDIS_URL"] = self.redis.url
+        elif not self._extra.keys() & _OF_ITS_OWN:
+            # The command that filled it closed it, and left nothing beside the file.
+            kept = Path(self._filled_sqlite(environment))
+            shutil.copy(kept / "site.db", folder / "site.db")
+            shutil.copytree(kept / "data", folder / "data")
         return environment
 
     def manage(self, *words: str, **environment: str) -> str:
@@ -255,13 +303,12 @@ def own_redis() -> Iterator[RedisServer]:
 
 
 @contextmanager
-def own_database() -> Iterator[str]:
-    name = f"repondant_lab_{uuid.uuid4().hex[:12]}"
+def own_database(template: Callable[[str], str] | None = None) -> Iterator[str]:
+    """An empty one, or a copy of the database that `template` names on this server."""
     with postgres_url() as url:
         if url is None:
             raise MissingServerError("no PostgreSQL (apt-get install postgresql)")
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
+        name = copied_postgres(url, template(url) if template else "template1")
         try:
             yield f"{url.rsplit('/', 1)[0]}/{name}"
         finally:

@@ -50,15 +50,24 @@ START_SECONDS = 60
 SETTLED_SECONDS = 2.0
 
 
-_HIGH_LIMITS = """
+#: Of the whole site; nothing is written about documents by the model, so that its server counts turns only.
+_SETTINGS = """
 from agents.models import RuntimeSettings
-RuntimeSettings(asks_per_minute_user=100_000, asks_per_minute_address=100_000).save()
+RuntimeSettings(
+    asks_per_minute_user=100_000, asks_per_minute_address=100_000, generate_questions=False, %s
+).save()
 """
 
 
 @contextmanager
 def site(
-    base_url: str, *, processes: int = 1, is_shared: bool = False
+    base_url: str,
+    *,
+    processes: int = 1,
+    is_shared: bool = False,
+    document: Path | None = None,
+    site_settings: str = "",
+    with_worker: bool = False,
 ) -> Iterator[tuple[int, psutil.Process]]:
     """`manage.py serve` in processes of its own: its port and first process. `is_shared`: PostgreSQL and Redis."""
     with ExitStack() as opened:
@@ -69,14 +78,17 @@ def site(
             "OPENAI_BASE_URL": base_url,
             "LLM_MODEL": "benchmark",
             "LOG_LEVEL": "WARNING",
+            # One address opens the sockets of everybody here.
+            "WEB_SOCKETS_PER_ADDRESS": "0",
         }
         environment.pop("DATABASE_URL", None)
         environment.pop("REDIS_URL", None)
         if is_shared:
             environment["DATABASE_URL"] = opened.enter_context(own_database())
             environment["REDIS_URL"] = opened.enter_context(own_redis()).url
-        document = Path(folder) / "bibliotheque.md"
-        document.write_text(DOCUMENT)
+        if document is None:
+            document = Path(folder) / "bibliotheque.md"
+            document.write_text(DOCUMENT)
         # Indexed without a model, so that the model server counts turns only.
         quiet = {**environment, "OPENAI_BASE_URL": ""}
         for words in (
@@ -84,14 +96,14 @@ def site(
             ["create_agent", "bench"],
             ["add_documents", "bench", str(document)],
             # One address asks for everybody here; the limits stay on, so that their cost is in the figures.
-            ["shell", "-c", _HIGH_LIMITS],
+            ["shell", "-c", _SETTINGS % site_settings],
         ):
             _manage(words, quiet)
         port = free_port()
         process = subprocess.Popen(  # noqa: S603  # fixed command
             [
-                *(sys.executable, "manage.py", "serve", "--no-worker"),
-                *("--port", str(port), "--processes", str(processes)),
+                *(sys.executable, "manage.py", "serve", "--port", str(port)),
+                *("--processes", str(processes), *(() if with_worker else ("--no-worker",))),
             ],
             cwd=PROJECT,
             env=environment,
@@ -136,14 +148,14 @@ def new_conversation(port: int) -> tuple[str, str]:
 
 async def measure_site(port: int, streams: int, process: psutil.Process) -> dict[str, Any]:
     """Ask on every socket at the same time; seconds, first tokens and processor time of the web process."""
-    await _settled(process)
+    await settled(process)
     owners = [await asyncio.to_thread(new_conversation, port) for _ in range(streams)]
     sockets = [await LeanSocket.open(port, *owner) for owner in owners]
     times = [StreamTimes() for _ in sockets]
-    before, cpu = time.perf_counter(), _cpu_seconds(process)
+    before, cpu = time.perf_counter(), cpu_seconds(process)
     answers = await asyncio.gather(*(_ask(s, t) for s, t in zip(sockets, times, strict=True)))
     seconds = time.perf_counter() - before
-    cpu = _cpu_seconds(process) - cpu
+    cpu = cpu_seconds(process) - cpu
     for opened in sockets:
         opened.close()
     lags = sorted(lag for answer in answers for lag in _lags_ms(answer))
@@ -162,67 +174,105 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
     }
 
 
-async def _settled(process: psutil.Process) -> None:
+async def settled(process: psutil.Process) -> None:
     """Wait until the turns before are kept (`chat.runs.afterwards`): each burst meets a process that is not working off another."""
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
-        before = _cpu_seconds(process)
+        before = cpu_seconds(process)
         await asyncio.sleep(SETTLED_SECONDS)
-        if _cpu_seconds(process) - before < 0.05 * SETTLED_SECONDS:
+        if cpu_seconds(process) - before < 0.05 * SETTLED_SECONDS:
             return
     raise TimeoutError("The site did not come to rest.")
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
+def cpu_seconds(process: psutil.Process) -> float:
     return sum(sum(p.cpu_times()[:2]) for p in (process, *process.children(recursive=True)))
 
 
-class LeanSocket:
-    """A WebSocket client that costs next to nothing: the machine's cores are shared with what is measured."""
+#: Codes of WebSocket frames (RFC 6455, 5.2).
+PING, PONG = 0x9, 0xA
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+
+class LeanSocket(asyncio.Protocol):
+    """A WebSocket client that costs next to nothing: the machine's cores are shared with what is measured.
+
+    It answers pings while nobody waits for it, as a page does.
+    """
+
+    def __init__(self) -> None:
         self._buffer = b""
+        self._payloads: list[bytes] = []
+        self._arrived = asyncio.Event()
+        self._head: bytes | None = None
+        self._is_closed = False
 
     @classmethod
     async def open(cls, port: int, conversation: str, cookie: str) -> "LeanSocket":
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        loop = asyncio.get_running_loop()
+        _transport, opened = await loop.create_connection(cls, "127.0.0.1", port)
         head = (
             f"GET /ws/chat/{conversation}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
             f"Origin: http://127.0.0.1:{port}\r\nCookie: {cookie}\r\n"
             "Connection: Upgrade\r\nUpgrade: websocket\r\n"
             f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {b64encode(os.urandom(16)).decode()}\r\n\r\n"
         )
-        writer.write(head.encode())
-        status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0]
+        opened._transport.write(head.encode())
+        status = (await opened._wait()).split(b"\r\n")[0]
         if b" 101 " not in status:
             raise ConnectionError(status.decode())
-        return cls(reader, writer)
+        return opened
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._head is None:
+            head, end, rest = self._buffer.partition(b"\r\n\r\n")
+            if not end:
+                return
+            self._head, self._buffer = head, rest
+        frames, self._buffer = _frames(self._buffer)
+        for code, payload in frames:
+            if code == PING:
+                self._transport.write(
+                    bytes([0x80 | PONG, 0x80 | len(payload)]) + bytes(4) + payload
+                )
+            else:
+                self._payloads.append(payload)
+        self._arrived.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._arrived.set()
 
     def send(self, text: str) -> None:
         """One text frame, masked with zeros."""
         data = text.encode()
         size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2)
-        self._writer.write(b"\x81" + size + bytes(4) + data)
+        self._transport.write(b"\x81" + size + bytes(4) + data)
 
     async def receive(self) -> list[bytes]:
         """The payloads of the frames that are there, waiting for the first of them."""
-        while True:
-            frames, self._buffer = _frames(self._buffer)
-            if frames:
-                return frames
-            data = await self._reader.read(65536)
-            if not data:
-                raise ConnectionError("The socket was closed.")
-            self._buffer += data
+        while not self._payloads:
+            await self._wait()
+        payloads, self._payloads = self._payloads, []
+        return payloads
+
+    async def _wait(self) -> bytes:
+        """Until something came: the head of the answer to the handshake, which is the first."""
+        await self._arrived.wait()
+        self._arrived.clear()
+        if self._is_closed and not self._payloads:
+            raise ConnectionError("The socket was closed.")
+        return self._head or b""
 
     def close(self) -> None:
-        self._writer.close()
+        self._transport.close()
 
 
-def _frames(data: bytes) -> tuple[list[bytes], bytes]:
-    """The payloads of the whole frames of a server at the start of `data`, and the rest."""
+def _frames(data: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
+    """Code and payload of the whole frames of a server at the start of `data`, and the rest."""
     frames, at = [], 0
     while len(data) >= at + 2:
         size, start = data[at + 1], at + 2
@@ -233,7 +283,7 @@ def _frames(data: bytes) -> tuple[list[bytes], bytes]:
             size = int.from_bytes(data[at + 2 : start])
         if len(data) < start + size:
             break
-        frames.append(data[start : start + size])
+        frames.append((data[at] & 0x0F, data[start : start + size]))
         at = start + size
     return frames, data[at:]
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from agents.database import single_write
 from agents.models import Deployment
 from chat.access.permissions import named
 from chat.exceptions import (
@@ -43,7 +44,8 @@ def _note_use(key: ApiKey) -> None:
     """When a key was last used, to the minute: a busy key must not mean a write for each question."""
     now = timezone.now()
     if key.last_used_at is None or now - key.last_used_at >= KEY_USE_INTERVAL:
-        ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+        with single_write():
+            ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
 
 
 def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:

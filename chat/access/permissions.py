@@ -5,7 +5,9 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from agents.models import Audience, Deployment
+from agents.database import single_write
+from agents.models import Agent, Audience, Deployment
+from agents.statements import PreparedObject, parameter
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.exceptions import (
     ConversationNotFoundError,
@@ -35,13 +37,25 @@ def named(slug: str) -> str:
 
 def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
     """The deployment of that slug, or the first one where no slug is given."""
-    deployments = open_deployments(user)
-    if slug:
-        deployments = deployments.filter(slug=named(slug))
-    deployment = deployments.first()
+    if slug and not user.is_authenticated:
+        deployment: Deployment | None = _PUBLIC_DEPLOYMENT.get(slug=named(slug))
+    else:
+        deployments = open_deployments(user)
+        if slug:
+            deployments = deployments.filter(slug=named(slug))
+        deployment = deployments.first()
     if deployment is None:
         raise DeploymentNotFoundError("no such open deployment")
     return deployment
+
+
+#: What `open_deployments` says of somebody who is not signed in.
+_PUBLIC_DEPLOYMENT = PreparedObject(
+    lambda: Deployment.objects.filter(
+        slug=parameter(Deployment, "slug"), is_active=True, audience=Audience.PUBLIC
+    ).order_by(),
+    agent=PreparedObject(lambda: Agent.objects.filter(pk=parameter(Agent, "id")).order_by()),
+)
 
 
 def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
@@ -66,14 +80,38 @@ def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation
 
 
 def owned_conversation(reader: Reader | WidgetVisitor, conversation_id: uuid.UUID) -> Conversation:
-    return _found(owned_conversations(reader), conversation_id)
+    if isinstance(reader, WidgetVisitor) or reader.user_id is not None:
+        return _found(owned_conversations(reader), conversation_id)
+    found: Conversation | None = _OF_A_VISITOR.get(id=conversation_id, visitor=reader.visitor)
+    if found is None:
+        raise _not_theirs()
+    return found
 
 
 def _found(own: QuerySet[Conversation], conversation_id: uuid.UUID) -> Conversation:
     found = own.select_related("deployment").filter(pk=conversation_id).first()
     if found is None:
-        raise ConversationNotFoundError("no such conversation of this reader")
+        raise _not_theirs()
     return found
+
+
+def _not_theirs() -> ConversationNotFoundError:
+    return ConversationNotFoundError("no such conversation of this reader")
+
+
+#: What `owned_conversations` says of an anonymous visitor, who is asked about with each of the questions here.
+_OF_A_VISITOR = PreparedObject(
+    lambda: Conversation.objects.filter(
+        pk=parameter(Conversation, "id"),
+        user=None,
+        visitor=parameter(Conversation, "visitor"),
+        deployment__is_active=True,
+        deployment__audience=Audience.PUBLIC,
+    ).order_by(),
+    deployment=PreparedObject(
+        lambda: Deployment.objects.filter(pk=parameter(Deployment, "id")).order_by()
+    ),
+)
 
 
 def owned_turn(reader: Reader | WidgetVisitor, turn_id: uuid.UUID) -> Turn:
@@ -84,7 +122,7 @@ def owned_turn(reader: Reader | WidgetVisitor, turn_id: uuid.UUID) -> Turn:
     return turn
 
 
-def owned_answer(reader: Reader, message_id: int) -> Turn:
+def owned_answer(reader: Reader | WidgetVisitor, message_id: int) -> Turn:
     """The turn of an answer in a reader's own conversation."""
     own = owned_conversations(reader).values("pk")
     answers = Message.objects.exchanges().filter(role=Role.ASSISTANT, pk=message_id)
@@ -114,9 +152,11 @@ def start_conversation(
         "project": project,
     }
     if client_message_id is None:
-        return Conversation.objects.create(**fields)
+        with single_write():
+            return Conversation.objects.create(**fields)
     natural_key = f"{reader.visitor or reader.user_id}/{deployment.pk}/{client_message_id}"
-    conversation, _new = Conversation.objects.get_or_create(
-        pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key), defaults=fields
-    )
+    with single_write():
+        conversation, _new = Conversation.objects.get_or_create(
+            pk=uuid.uuid5(_OPENED_BY_MESSAGE, natural_key), defaults=fields
+        )
     return conversation

@@ -7,6 +7,8 @@ its own. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS
 import hashlib
 import ipaddress
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
@@ -99,14 +101,17 @@ def limit_key(key_id: int) -> None:
 class SignInTry:
     """A try to sign in, counted when it is made and forgiven when it succeeds: only failures add up."""
 
-    def __init__(self, username: str, address: str) -> None:
-        """Raises `RateLimitedError`."""
+    def __init__(self, username: str, address: str, *, browser: str = "") -> None:
+        """A `browser` that is known for this name has its own tries at it. Raises `RateLimitedError`."""
         self._limits: list[Limit] = []
         if not settings.RATE_LIMITS:
             return
         per_minute = _current_limits().sign_ins_per_minute
         self._limits = _take(
-            (f"sign-in:name:{_digest_of(username)}", per_minute),
+            (
+                f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}",
+                per_minute,
+            ),
             (f"sign-in:address:{address}" if address else "", per_minute),
         )
 
@@ -115,7 +120,7 @@ class SignInTry:
             _buckets.give_back(self._limits)
 
 
-def _digest_of(username: str) -> str:
+def digest_of(username: str) -> str:
     """Of the name that Django looks up for what somebody typed, of any length: trimmed, and folded to its plain letters.
 
     Its case stays: to the database, names in another case are other names.
@@ -134,6 +139,14 @@ def _take(*limits: Limit) -> list[Limit]:
 
 def address_of(request: HttpRequest) -> str:
     return client_address(request.META.get("REMOTE_ADDR"), request.headers.get("X-Forwarded-For"))
+
+
+def address_in(scope: Mapping[str, Any]) -> str:
+    """The same for an ASGI scope."""
+    peer, *_port = scope.get("client") or ("",)
+    # A proxy may add a line of its own below those that it was sent.
+    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    return client_address(peer, b",".join(forwarded).decode("latin-1"))
 
 
 def client_address(peer: str | None, forwarded: str | None) -> str:

@@ -1,17 +1,29 @@
-"""Passwords that are tried, to sign in or to set another, on the site and in the admin: with a limit on failures."""
+"""Passwords that are tried, to sign in or to set another, on the site and in the admin: with a limit on failures.
+
+A name is limited whoever tries, so whoever knows one could keep its owner out. A browser in which its password was given before is
+therefore known by a cookie, signed for that name alone, and counted by itself: OWASP's device cookies
+(https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies).
+"""
 
 import logging
+import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial, wraps
 from typing import Any
 
+from django.conf import settings
+from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
-from chat.access.rate_limits import SignInTry, address_of
+from chat.access.rate_limits import SignInTry, address_of, digest_of
 from chat.exceptions import RateLimitedError
 
 logger = logging.getLogger(__name__)
+
+#: The cookie of a browser in which somebody signed in: the last of its names, which it does not tell.
+KNOWN_BROWSER = "known_browser"
 
 View = Callable[..., HttpResponseBase]
 
@@ -62,8 +74,9 @@ def _tried(
 ) -> HttpResponseBase:
     if request.method != "POST":
         return answer()
+    browser = _known_browser(request, name)
     try:
-        attempt = SignInTry(name, address_of(request))
+        attempt = SignInTry(name, address_of(request), browser=browser)
     except RateLimitedError as error:
         _log_failure(request, "limited")
         page = render(
@@ -74,9 +87,35 @@ def _tried(
     response = answer()
     if has_succeeded(response):
         attempt.succeeded()
+        _know_browser(response, name, browser or secrets.token_urlsafe(16))
     else:
         _log_failure(request, "refused")
     return response
+
+
+def _known_browser(request: HttpRequest, name: str) -> str:
+    """The browser's own id, where this name's password was given in it before; else empty."""
+    mark = request.COOKIES.get(KNOWN_BROWSER, "")
+    try:
+        return _signer(name).unsign(mark, max_age=timedelta(days=settings.KNOWN_BROWSER_DAYS))
+    except BadSignature:
+        return ""
+
+
+def _know_browser(response: HttpResponseBase, name: str, browser: str) -> None:
+    response.set_cookie(
+        KNOWN_BROWSER,
+        _signer(name).sign(browser),
+        max_age=timedelta(days=settings.KNOWN_BROWSER_DAYS),
+        path=settings.SESSION_COOKIE_PATH,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def _signer(name: str) -> TimestampSigner:
+    return TimestampSigner(salt=f"{KNOWN_BROWSER}:{digest_of(name)}")
 
 
 def _log_failure(request: HttpRequest, outcome: str) -> None:

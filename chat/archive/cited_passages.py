@@ -17,7 +17,7 @@ from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
 from chat.exceptions import LinkNotFoundError
 from chat.models import Message
-from knowledge.cited_pages import CitedPages, cited_pages
+from knowledge.cited_pages import CitedPages, CitedPlace, cited_pages, cited_place
 
 _SIGNER = Signer(salt="chat.cited_passages")
 
@@ -32,9 +32,17 @@ class CitedPassage:
 
 def pages_of(passage: CitedPassage) -> CitedPages | None:
     """The pages that it stands on, where its deployment shows them and the document still says it."""
-    configs = effective_config(passage.deployment).of_each_agent
-    showing = [config.agent_id for config in configs if config.show_cited_pages]
-    return cited_pages(passage.source.get("chunk_id"), agent_ids=showing) if showing else None
+    return cited_pages(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
+
+
+def place_of(passage: CitedPassage) -> CitedPlace | None:
+    """What stands around it in its document, where its deployment shows that and the document still says it."""
+    return cited_place(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
+
+
+def _showing(deployment: Deployment) -> list[int]:
+    configs = effective_config(deployment).of_each_agent
+    return [config.agent_id for config in configs if config.show_cited_pages]
 
 
 def passage_token(turn_id: uuid.UUID, number: int) -> str:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.processes.upkeep import Kept, delete_in_batches, kept_rows
 from chat.archive.sharing import drop_expired_links, expired_links
-from chat.models import Conversation, Turn, TurnStatus
+from chat.models import Conversation, GoldenRun, RunStatus, Turn, TurnStatus
 
 #: Conversations deleted in one transaction.
 BATCH = 50
@@ -56,6 +56,18 @@ def forget_expired() -> int:
     return sum(purge(expired_chats()))
 
 
+def surplus_runs() -> QuerySet[GoldenRun]:
+    """Finished runs beyond the last `GOLDEN_RUNS_KEPT` of their set, or of their deployment's « what if »."""
+    over = GoldenRun.objects.exclude(status__in=(RunStatus.QUEUED, RunStatus.RUNNING))
+    kept: set[int] = set()
+    for golden_set, deployment in (
+        over.order_by().values_list("golden_set", "deployment").distinct()
+    ):
+        same = over.filter(golden_set=golden_set, deployment=deployment).order_by("-pk")
+        kept.update(same.values_list("pk", flat=True)[: settings.GOLDEN_RUNS_KEPT])
+    return over.exclude(pk__in=kept)
+
+
 KEPT: tuple[Kept, ...] = (
     Kept(
         "conversations",
@@ -70,6 +82,9 @@ KEPT: tuple[Kept, ...] = (
         "TEMPORARY_CHAT_HOURS",
         lambda: expired_chats().count(),
         lambda: purge(expired_chats()),
+    ),
+    kept_rows(
+        "golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", surplus_runs
     ),
     kept_rows("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", expired_links),
 )

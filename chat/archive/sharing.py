@@ -17,6 +17,7 @@ from chat.access.visitors import SomeUser
 from chat.archive.export.documents import exported_exchanges
 from chat.exceptions import LinkNotFoundError, SharingRefusedError
 from chat.models import Conversation, SharedThread
+from chat.thread.gone import hold_conversation
 
 #: What a reader of the link is shown of a source.
 _SHOWN_OF_A_SOURCE = ("n", "title", "question", "text", "type")
@@ -44,7 +45,7 @@ def share_branch(conversation: Conversation) -> SharedThread:
     days = settings.SHARE_LINK_DAYS
     with short_write():
         # One at a time for a conversation, so that its links can be counted.
-        Conversation.objects.select_for_update().get(pk=conversation.pk)
+        hold_conversation(conversation.pk)
         if standing_links(conversation).count() >= settings.SHARE_MAX_LINKS:
             message = SharingRefusedError.too_many % {"limit": settings.SHARE_MAX_LINKS}
             raise SharingRefusedError("too many links", public_message=message)

@@ -2,8 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterator
-from functools import cache, wraps
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -28,7 +28,9 @@ from chat.exceptions import (
     ThreadConflictError,
     UnreadableTextError,
 )
+from chat.protocol import kind_of
 from chat.texts import require_utf8_form
+from chat.thread.gone import gone_error, still_there
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +58,8 @@ def answering_errors(
             try:
                 if check is not None:
                     check(request)
-                return await view(request, *args, **kwargs)
+                with still_there():
+                    return await view(request, *args, **kwargs)
             except (ApplicationError, DatabaseError, InterfaceError) as error:
                 if (told := storage_error(error)) is not None:
                     return logged(present(told), told)
@@ -95,6 +98,7 @@ def rest_error(error: Exception, context: dict[str, Any]) -> HttpResponse | None
         error = MessageTooLargeError.beyond(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if (told := storage_error(error)) is not None:
         return logged(error_response(told), told)
+    error = gone_error(error) or error
     if isinstance(error, ApplicationError):
         return error_response(error)
     return exception_handler(error, context)
@@ -130,16 +134,5 @@ def session_error(error: Exception, context: dict[str, Any]) -> HttpResponse | N
 
 def status_of(code: str, *, is_retryable: bool) -> int:
     """The status of an error by its code, which is all that a stored turn has kept of its own."""
-    return _statuses().get(code, 503 if is_retryable else 500)
-
-
-@cache
-def _statuses() -> dict[str, int]:
-    return {kind.code: kind.status for kind in _kinds(ApplicationError)}
-
-
-def _kinds(kind: type[ApplicationError]) -> Iterator[type[ApplicationError]]:
-    """The subclasses before their class, whose code they may share."""
-    for narrower in kind.__subclasses__():
-        yield from _kinds(narrower)
-    yield kind
+    kind = kind_of(code)
+    return (503 if is_retryable else 500) if kind is None else kind.status

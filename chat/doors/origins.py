@@ -1,4 +1,5 @@
-"""Which pages may open a socket: those of this very site, scheme, host and port, and those that forms are accepted from.
+"""Which pages may open a socket, and ask as the widget's frame: those of this very site, scheme, host and port, and those that
+forms are accepted from.
 
 A browser sends its cookies with a socket whatever page opens it, and holds no page back; so the rule is that of forms
 (`CsrfViewMiddleware`): the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`. Behind a proxy both
@@ -13,6 +14,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
 from django.utils.http import is_same_domain
 
 
@@ -30,13 +32,18 @@ class OwnOriginOnly:
 def is_allowed(scope: dict[str, Any]) -> bool:
     """Whether the page that opens this socket may. Without one origin, and one that is an address, it is no page."""
     told = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
-    origin = _parts(told[0]) if len(told) == 1 else None
-    if origin is None:
-        return False
     scheme = "https" if scope.get("scheme") == "wss" else "http"
     request = ASGIRequest({**scope, "scheme": scheme, "method": "GET"}, BytesIO())
+    return len(told) == 1 and is_accepted(told[0], request)
+
+
+def is_accepted(told: str, request: HttpRequest) -> bool:
+    """Whether this origin is the one that the request came to, or one that forms are accepted from."""
+    origin = _parts(told)
+    if origin is None:
+        return False
     try:
-        own = f"{'https' if request.is_secure() else 'http'}://{request.get_host()}"
+        own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:
         return False
     return origin == _parts(own) or any(
@@ -45,14 +52,17 @@ def is_allowed(scope: dict[str, Any]) -> bool:
 
 
 def _parts(origin: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port, the scheme's usual one where none is written."""
+    """Scheme, host and port, the scheme's usual one where none is written; nothing of what holds more than these."""
     try:
         parts = urlsplit(origin)
         port = parts.port
     except ValueError:
         return None
     usual = {"http": 80, "https": 443}.get(parts.scheme)
-    if not parts.hostname or usual is None:
+    is_whole = origin.lower() == f"{parts.scheme}://{parts.netloc.lower()}"
+    if not parts.hostname or usual is None or not is_whole:
+        return None
+    if "@" in parts.netloc or parts.netloc.endswith(":"):
         return None
     return parts.scheme, parts.hostname, port or usual
 

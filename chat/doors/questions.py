@@ -26,10 +26,13 @@ from chat.protocol import (
     valid_event_id,
 )
 from chat.rendering import render_answer
+from chat.runs.admission import Room, admission
 from chat.runs.runner import runner
 
 
-async def start_turn(conversation: Conversation, asked: AskFrame, *, language: str) -> uuid.UUID:
+async def start_turn(
+    conversation: Conversation, asked: AskFrame, *, language: str, room: Room
+) -> uuid.UUID:
     """The turn of a question in its conversation, whichever door it came through."""
     return await runner.start(
         conversation,
@@ -37,6 +40,8 @@ async def start_turn(conversation: Conversation, asked: AskFrame, *, language: s
         client_message_id=asked.client_message_id,
         language=language,
         replaces=asked.replaces,
+        as_typed=asked.as_typed,
+        room=room,
     )
 
 
@@ -93,13 +98,18 @@ class Caller(Protocol):
 
 async def ask(request: HttpRequest, caller: Caller) -> StreamingHttpResponse:
     """One question, its answer as a stream."""
-    body = read_object(request)
+    return stream_turn(await begin(read_object(request), caller), caller)
+
+
+async def begin(body: dict[str, Any], caller: Caller) -> uuid.UUID:
+    """The turn of a question, in the conversation that the body names or opens."""
     if not caller.has_versions:
         body.pop("replaces", None)
     asked = parse_ask(body)
-    conversation = await in_database(caller.conversation, body, asked.client_message_id)
-    turn_id = await start_turn(conversation, asked, language=caller.language(body))
-    return stream_turn(turn_id, caller)
+    async with admission.room() as room:
+        conversation = await in_database(caller.conversation, body, asked.client_message_id)
+        language = caller.language(body)
+        return await start_turn(conversation, asked, language=language, room=room)
 
 
 async def continue_turn(

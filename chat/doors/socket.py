@@ -16,10 +16,10 @@ from django.utils import translation
 from agents.database import in_database, storage_error
 from agents.exceptions import ApplicationError, StorageUnavailableError
 from chat.access.permissions import owned_conversation, owned_turn
-from chat.access.rate_limits import client_address, limit_asking_here
+from chat.access.rate_limits import address_in, limit_asking_here
 from chat.access.visitors import Reader
 from chat.doors.questions import HeldRights, start_turn, websocket_frame
-from chat.doors.scopes import header_of, language_of
+from chat.doors.scopes import language_of
 from chat.exceptions import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
@@ -32,6 +32,7 @@ from chat.protocol import (
     StopFrame,
     parse_frame,
 )
+from chat.runs.admission import admission
 from chat.runs.runner import runner
 
 logger = logging.getLogger(__name__)
@@ -61,8 +62,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             self._unfollow()
 
     async def connect(self) -> None:
-        peer, *_port = self.scope.get("client") or ("",)
-        self._address = client_address(peer, header_of(self.scope, b"x-forwarded-for"))
+        self._address = address_in(self.scope)
         self._language = language_of(self.scope)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
@@ -102,9 +102,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             raise ServerStoppingError("work for a process that ends")
         match frame:
             case AskFrame(client_message_id=client_message_id) as asked:
-                await self._rights.check_again()
-                await self._limit(client_message_id)
-                turn_id = await start_turn(self.conversation, asked, language=self._language)
+                async with admission.room() as room:
+                    await self._rights.check_again()
+                    await self._limit(client_message_id)
+                    turn_id = await start_turn(
+                        self.conversation, asked, language=self._language, room=room
+                    )
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()

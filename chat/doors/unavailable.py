@@ -1,21 +1,27 @@
-"""What nobody caught (`handler500`): a database in trouble is answered by its name, at whatever place it was met.
+"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`) and an address of the
+API that is not there (`handler404`) are answered by their names, at whatever place they were met.
 
-A session that cannot be read or written fails in the middleware, outside of every view and its own error handling.
+A session that cannot be read or written fails in the middleware, outside of every view and its own error handling; so
+does a form, which Django's cross-site check reads first.
 """
 
 import math
 import sys
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils import translation
-from django.views.defaults import server_error
+from django.utils.translation import gettext
+from django.views.defaults import bad_request, page_not_found, server_error
 
 from agents.database import storage_error
-from agents.exceptions import StorageUnavailableError
+from agents.exceptions import ApplicationError
 from chat.doors.errors import error_response, logged
-from chat.doors.openai.wire import WireError
+from chat.doors.openai.wire import WireError, client_language
 from chat.doors.page.framing import content_policy
+from chat.exceptions import MessageTooLargeError
 
 
 def failed(request: HttpRequest) -> HttpResponse:
@@ -26,11 +32,47 @@ def failed(request: HttpRequest) -> HttpResponse:
     error = storage_error(sys.exc_info()[1])
     if error is None:
         return server_error(request)
-    with translation.override(translation.get_language_from_request(request)):
+    with translation.override(_language(request)):
         return logged(_said(request, error), error)
 
 
-def _said(request: HttpRequest, error: StorageUnavailableError) -> HttpResponse:
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses to read, as it says so itself, but for a text that is too long: whoever wrote it is told the
+    way out."""
+    if not isinstance(exception, RequestDataTooBig):
+        return bad_request(request, exception)
+    with translation.override(_language(request)):
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        message = gettext(
+            "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "
+            "fichier là où le formulaire en prend un."
+        ) % {"limit": limit // 1024**2}
+        return _said(request, MessageTooLargeError("form too large", public_message=message))
+
+
+class UnknownAddressError(ApplicationError):
+    code = "not_found"
+    status = 404
+
+
+def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Programs read JSON; a browser gets the page of Django."""
+    if not request.path.startswith("/api/"):
+        return page_not_found(request, exception)
+    message = gettext("Adresse inconnue : %(method)s %(path)s.") % {
+        "method": request.method,
+        "path": request.path,
+    }
+    return error_response(UnknownAddressError("no such address", public_message=message))
+
+
+def _language(request: HttpRequest) -> str:
+    if request.path.startswith("/v1/"):
+        return client_language(request)
+    return translation.get_language_from_request(request)
+
+
+def _said(request: HttpRequest, error: ApplicationError) -> HttpResponse:
     if request.path.startswith("/v1/"):
         return WireError.of(error).response()
     if "text/html" in request.headers.get("Accept", ""):
@@ -38,13 +80,15 @@ def _said(request: HttpRequest, error: StorageUnavailableError) -> HttpResponse:
     return error_response(error)
 
 
-def _page(request: HttpRequest, error: StorageUnavailableError) -> HttpResponse:
+def _page(request: HttpRequest, error: ApplicationError) -> HttpResponse:
     """Written without request and session: nothing on it may ask the database again."""
+    context: dict[str, object] = {"message": error.public_message, "retryable": error.retryable}
     again = math.ceil(error.retry_after or 1)
     # What a form held is still in the page before: sent again without being asked, it might be done twice.
-    context = {"message": error.public_message, "again": again if request.method == "GET" else 0}
+    context["again"] = again if error.retryable and request.method == "GET" else 0
     page = HttpResponse(render_to_string("unavailable.html", context), status=error.status)
-    page["Retry-After"] = str(again)
+    if error.retryable:
+        page["Retry-After"] = str(again)
     page["Cache-Control"] = "no-store"
     is_framed = request.path.startswith("/widget/")
     page["Content-Security-Policy"] = content_policy(frame_ancestors="*" if is_framed else "'none'")

@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 from chat.doors.http import approvals, archive, batches, conversations, feedback, turns
 from chat.doors.openai import views as openai
 from chat.doors.page import originals as original
+from chat.doors.page import plain
 from chat.doors.page import views as page
 from chat.doors.socket import ChatConsumer
 from chat.doors.widget import views as widget
@@ -31,6 +32,7 @@ turn = [
     path("events", turns.turn_events, name="turn-events"),
     path("approvals", approvals.ApprovalsView.as_view(), name="turn-approvals"),
     path("sources/<int:number>/page", original.own_page, name="turn-source-page"),
+    path("suggestions", turns.turn_suggestions, name="turn-suggestions"),
     path("retry", turns.retry_turn, name="turn-retry"),
     path("stop", turns.stop_turn, name="turn-stop"),
 ]
@@ -39,6 +41,8 @@ urlpatterns = [
     path("", page.chat_page, name="chat-home"),
     path("d/<slug:slug>/", page.chat_page, name="chat-deployment"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/", page.chat_page, name="chat-conversation"),
+    path("d/<slug:slug>/ask", plain.ask, name="chat-ask"),
+    path("d/<slug:slug>/c/<uuid:conversation_id>/read", plain.read, name="chat-read"),
     path("p/<str:token>/", page.passage_page, name="cited-passage"),
     path("p/<str:token>/page/", original.cited_page, name="cited-page"),
     path("p/<str:token>/page/<int:page>.png", original.page_image, name="cited-page-image"),
@@ -58,6 +62,11 @@ urlpatterns = [
     re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
     path("widget.js", widget.script, name="widget-script"),
     path("widget/ask", widget.ask, name="widget-ask"),
+    path(
+        "widget/answers/<int:message_id>/feedback",
+        widget.VisitorFeedbackView.as_view(),
+        name="widget-feedback",
+    ),
     path("widget/stop", widget.stop, name="widget-stop"),
     path("widget/messages/<uuid:conversation_id>", widget.messages, name="widget-messages"),
     path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),

@@ -11,6 +11,7 @@ from functools import partial
 from django.db import DatabaseError
 
 from agents.database import in_database, short_write
+from agents.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
@@ -72,24 +73,38 @@ def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
 
 def _stands(turn_id: uuid.UUID) -> bool:
     """Whether the turn may teach: a conversation that was deleted meanwhile, or is temporary, leaves nothing."""
-    return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
+    return bool(_STANDING.rows(id=turn_id))
+
+
+_STANDING = PreparedSelect(
+    lambda: (
+        Turn.objects.filter(pk=parameter(Turn, "id"), conversation__is_temporary=False)
+        .order_by()
+        .values_list("pk")
+    )
+)
+_TRACED = PreparedUpdate(
+    lambda: Turn.objects.filter(pk=parameter(Turn, "id")), {"trace": parameter(Turn, "trace")}
+)
 
 
 async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
     learning = result.learning
-    if learning is not None and await in_database(_stands, turn_id):
+    if learning is not None:
         await in_database(_remember, turn_id, learning, result.trace)
-        await in_database(report_again, turn_id)
 
 
 def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
     """Teach the memory, and say in the trace what it kept, or why not."""
+    if not _stands(turn_id):
+        return
     learned = remember_answer(
         learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days
     )
     outcome = "not_kept" if learned.outcome == "refused" else learned.outcome
     trace.came_to("learn", outcome, detail=learned.reason, entry=learned.entry_id)
-    Turn.objects.filter(pk=turn_id).update(trace=trace.lines)
+    _TRACED.run(id=turn_id, trace=trace.lines)
+    report_again(turn_id)
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {

@@ -17,6 +17,7 @@ from chat.protocol import Done
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
 from chat.runs.stale import settle_stale_turns
 from chat.runs.stored_events import read_turn
+from chat.thread.gone import still_there
 from chat.thread.turns import running_turns
 
 logger = logging.getLogger(__name__)
@@ -49,11 +50,15 @@ class Following:
                 yield numbered
 
     async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
-        """The log of a turn as it stands now, and the id to go on from in it."""
-        stored = await in_database(read_turn, turn_id)
-        if stored.is_stale:
-            await settle_stale_turns(stored.conversation_id)
+        """The log of a turn as it stands now, and the id to go on from in it.
+
+        Raises `ConversationNotFoundError` where it was deleted.
+        """
+        with still_there():
             stored = await in_database(read_turn, turn_id)
+            if stored.is_stale:
+                await settle_stale_turns(stored.conversation_id)
+                stored = await in_database(read_turn, turn_id)
         logs = self._logs()
         held = logs.held(turn_id)
         if held is not None and held.run == stored.run and not held.is_lost:

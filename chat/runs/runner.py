@@ -24,6 +24,7 @@ from django.utils import translation
 
 from agents.database import first_line, in_database, is_surprising
 from chat.exceptions import (
+    ConversationNotFoundError,
     ServerStoppingError,
     TurnNotLastError,
     TurnRunningError,
@@ -31,6 +32,7 @@ from chat.exceptions import (
 )
 from chat.models import Conversation, Turn
 from chat.protocol import Event, Failure
+from chat.runs.admission import Room
 from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
@@ -38,6 +40,7 @@ from chat.runs.stale import settle_stale_turns
 from chat.runs.stored_events import internal_failure
 from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
+from chat.thread.gone import still_there
 from chat.thread.reading import exchange_of
 from chat.thread.rounds import decide_call
 from chat.thread.turns import (
@@ -64,6 +67,7 @@ class Claim:
     turn: ClaimedTurn
     #: It waited for a person, and goes on with the round that it planned.
     is_resumed: bool = False
+    as_typed: bool = False
 
 
 class Runner:
@@ -96,11 +100,13 @@ class Runner:
         client_message_id: str,
         language: str,
         replaces: uuid.UUID | None = None,
+        as_typed: bool = False,
+        room: Room | None = None,
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
         the database.
 
-        With `replaces` it is another version of that turn. A caller that goes away meanwhile cancels nothing: a claimed
+        With `replaces` it is another version of that turn; `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed
         turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
         `ServerStoppingError` when this process is about to end.
         """
@@ -116,9 +122,9 @@ class Runner:
                 # Sent again because of it: the same turn, run anew, unless the conversation has gone on since.
                 with suppress(TurnNotLastError):
                     return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
-            return Claim(conversation, turn)
+            return Claim(conversation, turn, as_typed=as_typed)
 
-        claimed = await self._to_its_end(self._begin(conversation.pk, claim, language))
+        claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, room))
         return claimed.turn_id
 
     async def decide(
@@ -164,24 +170,35 @@ class Runner:
         return await asyncio.shield(task)
 
     async def _begin(
-        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str
+        self,
+        conversation_id: uuid.UUID,
+        claim: Callable[[], Claim],
+        language: str,
+        room: Room | None = None,
     ) -> ClaimedTurn:
         """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
-        try:
-            claimed, request = await in_database(_opened, claim, language)
-        except TurnRunningError:
-            # Unless it only seems to run: its process died.
-            if not await settle_stale_turns(conversation_id):
-                raise
-            claimed, request = await in_database(_opened, claim, language)
+        with still_there():
+            try:
+                claimed, request = await in_database(_opened, claim, language)
+            except TurnRunningError:
+                # Unless it only seems to run: its process died.
+                if not await settle_stale_turns(conversation_id):
+                    raise
+                claimed, request = await in_database(_opened, claim, language)
         if request is not None:
-            self._launch(claimed, request)
+            self._launch(claimed, request, room)
         return claimed
 
-    def _launch(self, claimed: ClaimedTurn, request: TurnRequest) -> None:
+    def _launch(self, claimed: ClaimedTurn, request: TurnRequest, room: Room | None) -> None:
         log = self._logs.open(claimed.turn_id, run=claimed.run)
         log.append(claimed.first_event())
-        task = asyncio.create_task(self._run(request, log), name=f"turn-{claimed.turn_id}")
+        task = asyncio.create_task(self._run(request, log, room), name=f"turn-{claimed.turn_id}")
+        if room is not None:
+            room.is_handed_over = True
+            task.add_done_callback(lambda _task: room.leave())
+            # A model that rewrites the question, or embeds it, may take its time: nobody else is to wait for that.
+            loop = asyncio.get_running_loop()
+            loop.call_later(settings.OVERLOAD_BURST_SECONDS, room.leave)
         self._tasks[claimed.turn_id] = task
         self._by_conversation[claimed.conversation_id] = claimed.turn_id
         if self._heartbeat is None or self._heartbeat.done():
@@ -292,8 +309,10 @@ class Runner:
             log.lose()
         task.cancel()
 
-    async def _run(self, request: TurnRequest, log: TurnLog) -> None:
+    async def _run(self, request: TurnRequest, log: TurnLog, room: Room | None) -> None:
         async def emit(event: Event) -> None:
+            if room is not None:
+                room.leave()
             if isinstance(event, Failure) and event.code == TurnTakenOverError.code:
                 # Its readers are told by the process that runs it now.
                 log.lose()
@@ -323,11 +342,14 @@ class Runner:
         except TimeoutError:
             pass
         try:
-            async with self._afterwards:
-                await settle(request, result)
-            if not self._stopping.is_set():
-                await write_title(request, result)
-                await write_summary(request, result)
+            with still_there():
+                async with self._afterwards:
+                    await settle(request, result)
+                if not self._stopping.is_set():
+                    await write_title(request, result)
+                    await write_summary(request, result)
+        except ConversationNotFoundError:
+            logger.info("nothing is left of the turn round_id=%s", request.turn_id)
         except Exception:  # the edge of a turn: nothing awaits this task
             logger.exception("nothing was kept of the turn round_id=%s", request.turn_id)
 
@@ -351,11 +373,11 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
     if not turn.is_new:
         return turn, None
     request = TurnRequest.of(claimed.conversation, turn.question, language, turn)
-    request = replace(request, is_resumed=claimed.is_resumed)
+    request = replace(request, is_resumed=claimed.is_resumed, as_typed=claimed.as_typed)
     try:
-        with translation.override(language):
+        with still_there(), translation.override(language):
             return turn, replace(request, context=load_context(request))
-    except DatabaseError as error:
+    except (DatabaseError, ConversationNotFoundError) as error:
         logger.warning(
             "what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error
         )

@@ -1,11 +1,11 @@
 """A stored turn told again as events, from its rows: to a reader who comes late, or after another process ran it."""
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
+from agents.exceptions import ApplicationError
 from chat.models import Message, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.event_log.base import TurnLog
@@ -14,6 +14,7 @@ from chat.thread.rounds import pending_calls
 from chat.thread.turns import ClaimedTurn
 from chat.turn.path import ENDS
 from chat.turn.tool_loop import awaiting
+from chat.turn.trace import shown_reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def read_turn(turn_id: uuid.UUID) -> StoredTurn:
 
 def _last_event(turn: Turn, answer: Message | None) -> Event:
     if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
-        return replace(internal_failure(), code=turn.error_code or "internal_error")
+        return Failure.of_code(turn.error_code)
     content = answer.content if answer else ""
     return Done(
         status=ENDS[TurnStatus(turn.status)],
@@ -61,8 +62,10 @@ def _last_event(turn: Turn, answer: Message | None) -> Event:
         title=turn.conversation.title,
         agent=turn.answered_by,
         score=turn.score,
+        cut=turn.error_code,
+        read_as=shown_reading(turn.trace),
     )
 
 
 def internal_failure() -> Failure:
-    return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
+    return Failure.of_code(ApplicationError.code)

@@ -6,11 +6,7 @@ kills it loses nothing.
 """
 
 import logging
-import os
-import socket
-import uuid
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -18,7 +14,8 @@ from django.utils import timezone
 
 from agents.exceptions import ApplicationError
 from agents.processes import kept as sites
-from agents.processes.upkeep import Kept, claim, is_due, renew
+from agents.processes.heartbeat import lease_owner
+from agents.processes.upkeep import Kept, claim, is_due, night_before, renew
 from chat.archive import retention
 from faqs import kept as faqs
 from knowledge import kept as knowledge
@@ -39,13 +36,6 @@ class AlreadyRetainingError(ApplicationError):
     code = "already_retaining"
 
 
-def night_before(now: datetime) -> datetime:
-    """The last moment at which the nightly deletion was to begin."""
-    local = timezone.localtime(now)
-    night = local.replace(hour=settings.RETAIN_HOUR, minute=0, second=0, microsecond=0)
-    return night if night <= local else night - timedelta(days=1)
-
-
 def is_night_due() -> bool:
     return settings.RETAIN_HOUR >= 0 and is_due(night_before(timezone.now()))
 
@@ -54,7 +44,7 @@ def retain_if_due() -> dict[str, int]:
     """What a worker does when it is told to; empty where another was quicker."""
     if not is_night_due():
         return {}
-    by = _name()
+    by = lease_owner()
     if not claim(by, since=night_before(timezone.now())):
         return {}
     return _retain(by, lambda _kept, _count: None)
@@ -62,7 +52,7 @@ def retain_if_due() -> dict[str, int]:
 
 def retain_now(on_forgotten: OnForgotten = lambda _kept, _count: None) -> dict[str, int]:
     """Delete what is past its time; how many of each kind. Raises `AlreadyRetainingError`."""
-    by = _name()
+    by = lease_owner()
     if not claim(by):
         raise AlreadyRetainingError("another process is at it")
     return _retain(by, on_forgotten)
@@ -98,7 +88,3 @@ def _counted(kept: Kept) -> Iterator[int]:
     for count in kept.forget():
         total += count
         yield total
-
-
-def _name() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

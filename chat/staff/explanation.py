@@ -182,6 +182,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "tools": {
         "chosen": _("Des outils sont proposés au modèle."),
+        "limited": _(
+            "Plus d’outils sont permis que le modèle n’en accepte : les plus proches lui sont proposés."
+        ),
+        "refused": _("Le modèle a refusé des outils : la question lui est reposée sans eux."),
         "none": _("Aucun outil permis ne convient."),
         "dry_run": _("Aucun outil n’est proposé dans un essai à blanc."),
     },

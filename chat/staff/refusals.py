@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from chat.models import Message, Role, Turn
 from chat.staff.explanation import refusal_lines
@@ -33,10 +34,10 @@ class Refusal:
     reasons: tuple[str, ...]
 
 
-def recent_refusals(*, text: str = "", step: str = "") -> list[Refusal]:
-    """The latest refusals among the last `REFUSALS_MAX_TURNS` turns, with `text` in a question or a reason."""
+def recent_refusals(turns: QuerySet[Turn], *, text: str = "", step: str = "") -> list[Refusal]:
+    """The latest refusals among the last `REFUSALS_MAX_TURNS` of these turns, with `text` in a question or a reason."""
     found: list[Refusal] = []
-    for turn, question in _turns():
+    for turn, question in _latest(turns):
         for refusal in _refusals(turn, question):
             searched = "\n".join((refusal.question, *refusal.reasons)).casefold()
             if step in ("", refusal.step) and text.casefold() in searched:
@@ -46,16 +47,16 @@ def recent_refusals(*, text: str = "", step: str = "") -> list[Refusal]:
     return found[:_SHOWN]
 
 
-def _turns() -> Iterator[tuple[Turn, str]]:
+def _latest(turns: QuerySet[Turn]) -> Iterator[tuple[Turn, str]]:
     """The latest turns with the question of each, in batches of two statements."""
     latest = (
-        Turn.objects.order_by("-started_at", "-pk")
+        turns.order_by("-started_at", "-pk")
         .select_related("conversation__deployment")
         .only("trace", "started_at", "conversation__deployment__name")
     )
     for start in range(0, settings.REFUSALS_MAX_TURNS, _BATCH):
-        turns = list(latest[start : min(start + _BATCH, settings.REFUSALS_MAX_TURNS)])
-        refused = [turn for turn in turns if any(_is_refusal(line) for line in turn.trace)]
+        batch = list(latest[start : min(start + _BATCH, settings.REFUSALS_MAX_TURNS)])
+        refused = [turn for turn in batch if any(_is_refusal(line) for line in turn.trace)]
         asked = dict(
             Message.objects.filter(turn__in=refused, role=Role.USER)
             .order_by("-pk")

@@ -13,11 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
-from chat.exceptions import (
-    ConversationNotFoundError,
-    InvalidToolMessageError,
-    ThreadConflictError,
-)
+from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.logs import log_batch
 from chat.models import (
     OPEN_STATUSES,
@@ -30,6 +26,7 @@ from chat.models import (
 )
 from chat.thread.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
 from chat.thread.branches import branch_turns
+from chat.thread.gone import hold_conversation
 from chat.thread.messages import newest_messages
 
 
@@ -73,7 +70,7 @@ def append_batch(
     """
     check_batch(batch.messages, max_tool_calls=max_tool_calls)
     with short_write():
-        conversation = _locked(batch.conversation_id)
+        conversation = hold_conversation(batch.conversation_id)
         if (replay := _replay(conversation, batch)) is not None:
             return replay
         if batch.messages[0].role is Role.TOOL:
@@ -89,13 +86,6 @@ def append_batch(
         rows = [_row(message, batch, conversation) for message in batch.messages]
         stored = Message.objects.bulk_create(rows)
     return BatchResult(applied=True, messages=tuple(stored), version=version)
-
-
-def _locked(conversation_id: uuid.UUID) -> Conversation:
-    found = Conversation.objects.select_for_update().filter(pk=conversation_id).first()
-    if found is None:
-        raise ConversationNotFoundError(f"There is no conversation {conversation_id}.")
-    return found
 
 
 def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:

@@ -14,8 +14,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.database import short_write
-from chat.exceptions import ConversationNotFoundError, TurnNotFoundError, TurnRunningError
+from chat.exceptions import TurnNotFoundError, TurnRunningError
 from chat.models import OPEN_STATUSES, Conversation, Message, Role, Turn
+from chat.thread.gone import hold_conversation
 
 #: Each turn's parent, in the order of the questions.
 Parents = Mapping[uuid.UUID, uuid.UUID | None]
@@ -151,9 +152,7 @@ def show_version(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
     Writers that have read the other branch meet a new version of the thread.
     """
     with short_write():
-        conversation = Conversation.objects.select_for_update().filter(pk=conversation_id).first()
-        if conversation is None:
-            raise ConversationNotFoundError(f"There is no conversation {conversation_id}.")
+        conversation = hold_conversation(conversation_id)
         parents = load_parents(conversation_id)
         if turn_id not in parents:
             raise TurnNotFoundError(f"{conversation_id} has no turn {turn_id}.")

@@ -33,6 +33,7 @@ from chat.models import (
 from chat.thread.batches import BatchResult, Thread, append_batch, load_thread, round_batch
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
+from chat.thread.gone import hold_conversation
 from tools_registry.execution.calls import ToolResult
 
 #: The namespace of derived operation ids; never to be changed.
@@ -289,6 +290,8 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
         approval=Approval.PENDING,
     )
     with short_write():
+        for turn in Turn.objects.filter(pk=turn_id):
+            hold_conversation(turn.conversation_id)
         if not waiting.filter(tool_call_id=tool_call_id).update(**decision):
             raise ApprovalOverError(f"{tool_call_id[:100]} of {turn_id} waits for nobody.")
         if waiting.exists():

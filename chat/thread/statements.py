@@ -22,6 +22,7 @@ ENDING = (
     "stop_reason",
     "is_personal",
     "answered_by",
+    "language",
     "trace",
     "error_code",
     "finished_at",
@@ -47,7 +48,15 @@ _next_version = {
     "updated_at": parameter(Conversation, "updated_at", name="now"),
 }
 
-HEAD = PreparedSelect(lambda: _conversation().order_by().values_list("title", "version", "leaf"))
+#: Held from then on.
+HEAD = PreparedSelect(
+    lambda: (
+        _conversation()
+        .select_for_update(no_key=True)
+        .order_by()
+        .values_list("title", "version", "leaf")
+    )
+)
 NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
 #: Of a conversation that has not branched, here neither (`chat.thread.branches`).
 NAME_LINE = PreparedUpdate(

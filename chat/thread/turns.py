@@ -7,6 +7,7 @@ conversation's next version, and takes that row first.
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,8 @@ from chat.protocol import Meta
 from chat.thread import statements
 from chat.thread.batches import apply_abandoned_rounds
 from chat.thread.branches import parent_beside
+from chat.thread.days import note_change
+from chat.thread.gone import hold_conversation
 
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
@@ -201,6 +204,7 @@ def rename_conversation(
     named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
     named.update(title=title)
     Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
+    note_change(turn_id)
 
 
 def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
@@ -248,7 +252,12 @@ def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
 
     What their tools had found out is brought into the thread, before anything else is said there.
     """
-    return sum(_interrupt(turn) for turn in stale)
+    count = 0
+    for turn in stale:
+        # What was deleted meanwhile needs no end.
+        with suppress(ConversationNotFoundError):
+            count += _interrupt(turn)
+    return count
 
 
 def _interrupt(turn: StaleTurn) -> bool:
@@ -261,6 +270,7 @@ def _interrupt(turn: StaleTurn) -> bool:
     if len(before) > len(turn.text):
         turn = replace(turn, text=before, sources=its_sources)
     with short_write():
+        hold_conversation(turn.conversation_id)
         if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
             return False
         if turn.text:
@@ -294,6 +304,7 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
     ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
     try:
         with short_write():
+            hold_conversation(turn.conversation_id)
             reopened = ended.update(
                 status=TurnStatus.RUNNING,
                 run=F("run") + 1,
@@ -308,6 +319,7 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
             _set_answer_aside(turn)
             _drop_answer(turn.conversation_id, turn_id)
+            note_change(turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
@@ -330,8 +342,7 @@ def answer_set_aside(turn_id: uuid.UUID) -> tuple[str, list[dict[str, Any]]]:
 
 def _is_last(turn: Turn) -> bool:
     """Whether nothing was asked after it, on the branch that is shown; another one is not shown meanwhile."""
-    held = Conversation.objects.select_for_update().values_list("leaf", flat=True)
-    leaf = held.get(pk=turn.conversation_id)
+    leaf = Conversation.objects.values_list("leaf", flat=True).get(pk=turn.conversation_id)
     if leaf is not None:
         return leaf == turn.pk
     later = Turn.objects.filter(conversation=turn.conversation_id, started_at__gt=turn.started_at)
@@ -364,13 +375,15 @@ def save_exchange(ending: Ending) -> int | None:
         "finished_at": None if is_pause else timezone.now(),
     }
     with short_write():
+        if not statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now()):
+            raise _not_ours(turn_id)
         if not statements.END_TURN.run(**run, **columns):
             if not statements.END_LATE_TURN.run(**run, **columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
+            note_change(turn_id)
         if ending.has_open_round and not is_pause:
             apply_abandoned_rounds(conversation_id)
-        statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now())
         if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):
             return None
         message = Message.objects.create(

@@ -16,8 +16,10 @@ from django.utils import timezone
 from agents.database import short_write
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
+from agents.statements import PreparedSelect, parameter
 from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
+from chat.thread.days import note_change
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered, is_kept, keep_unanswered
@@ -38,6 +40,7 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "withdrawn_at": None,
             },
         )
+        note_change(turn.pk)
         if verdict == Verdict.DOWN and (feedback.settled_at or feedback.dismissed_at):
             # Said again, it is for staff again.
             feedback.owner = feedback.settled_by = None
@@ -55,6 +58,7 @@ def withdraw_feedback(turn: Turn) -> bool:
     standing = Feedback.objects.filter(turn=turn, withdrawn_at=None)
     with short_write():
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
+        note_change(turn.pk)
     _take_back(turn)
     return bool(changed)
 
@@ -90,9 +94,20 @@ def count_settled(learned_id: int) -> int:
 
 def report_again(turn_id: uuid.UUID) -> None:
     """A thumb down may come before what the answer teaches is kept: then that is barred now."""
-    feedback = Feedback.objects.standing().filter(turn=turn_id).first()
-    if feedback is not None:
-        _report(feedback)
+    if _STANDING.rows(turn=turn_id):
+        # Perhaps withdrawn since.
+        for feedback in Feedback.objects.standing().filter(turn=turn_id):
+            _report(feedback)
+
+
+_STANDING = PreparedSelect(
+    lambda: (
+        Feedback.objects.standing()
+        .filter(turn=parameter(Feedback, "turn"))
+        .order_by()
+        .values_list("pk")
+    )
+)
 
 
 def _take_back(turn: Turn) -> None:
@@ -118,8 +133,8 @@ def _report(feedback: Feedback) -> None:
                 visitor=_visitor(turn),
             )
         _keep_question(turn, question)
-    except ApplicationError:
-        logger.exception("a thumb down could not be reported round_id=%s", turn.pk)
+    except ApplicationError as error:
+        logger.warning("a thumb down could not be reported round_id=%s: %s", turn.pk, error)
         return
     Feedback.objects.filter(pk=feedback.pk).update(reported_at=timezone.now())
 

@@ -12,6 +12,7 @@ is no follow-up, whatever its words: `was_offered`. Choosing none asks the same 
 (`none_was_meant`). What was chosen is kept for staff (`faqs.choices`), and answers nothing before they accept it.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ from faqs.recall import normalised_question
 from faqs.second_key.agreement import ask_the_same, compare_questions
 from knowledge.language.classes import LANGUAGES, word_class
 from knowledge.language.detection import language_of
-from knowledge.language.folding import fold, words
+from knowledge.language.folding import fold
 from knowledge.search import Passage, SearchResult, Thresholds
 
 #: Options are among so many first passages, so that there are no more of them either.
@@ -41,6 +42,10 @@ BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 _INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
+#: Stands above the questions that a refusal offers (`chat.turn.guard_rail`).
+REFUSAL_OFFER = gettext_noop("Vous pouvez me demander :")
+#: Not the signs that only part sentences.
+_WORDS_AND_SIGNS = re.compile(r"\w+|[^\w\s.,;:!?…'’\"«»()*_]")
 _NONE_OF_THESE = frozenset(each.replace("_", " ") for each in word_class("none_of_these"))
 _NONE = gettext_noop("Aucune : chercher dans les documents")
 
@@ -85,7 +90,8 @@ def _are_twins(one: Passage, other: Passage) -> bool:
 
 
 def _bare(text: str) -> str:
-    return " ".join(words(fold(text)))
+    """Its words and signs: « ≥ 18 ans » and « ≤ 18 ans » are two answers, whatever stands at the end of the sentence."""
+    return " ".join(_WORDS_AND_SIGNS.findall(fold(text)))
 
 
 def _may_be_meant(stored: str, asked: str) -> bool:
@@ -166,11 +172,12 @@ def _asking(options: Sequence[Passage]) -> str:
 
 
 def was_offered(question: str, history: Sequence[Exchange]) -> bool:
-    """Whether this is one of the questions that the last answer offered."""
+    """Whether this is one of the questions that the last answer offered: one that asks which was meant, or a refusal."""
     line = f"- {_one_line(question)}"
     if not history or line not in history[-1].answer:
         return False
-    return _is_asking(history[-1].answer) and line in history[-1].answer.split("\n")
+    lines = history[-1].answer.split("\n")
+    return line in lines and (_is_asking(lines[0]) or _is_announced(lines[: lines.index(line)]))
 
 
 def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
@@ -188,7 +195,7 @@ def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
     """
     question, history = turn.asked.question, turn.history
     is_off = turn.config.memory_learning == MemoryLearning.OFF
-    if is_off or not was_offered(question, history):
+    if is_off or not was_offered(question, history) or not _is_asking(history[-1].answer):
         return None
     is_picked = normalised_question(question) == normalised_question(option.question)
     before = history[-1].question
@@ -208,6 +215,10 @@ def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
 
 def _is_asking(answer: str) -> bool:
     return answer.partition("\n")[0] in _in_each_language(_INTRO)
+
+
+def _is_announced(lines: Sequence[str]) -> bool:
+    return not _in_each_language(REFUSAL_OFFER).isdisjoint(lines)
 
 
 def _in_each_language(text: str) -> set[str]:

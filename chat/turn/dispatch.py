@@ -34,8 +34,10 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     vector = await _vector_of(asked.text)
     # What a question leans on is no part of its other readings; a follow-up is searched as it was typed, too.
     further = [asked.alone] if asked.is_follow_up or asked.rule else turn.read.others
-    by_forms = turn.context.forms.other_reading(asked.text)
+    by_forms = "" if request.as_typed else turn.context.forms.other_reading(asked.text)
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
+    if by_forms:
+        turn.trace.shows(by_forms)
     scope = scope_of(
         phase=request.phase,
         project=request.project,

@@ -9,15 +9,18 @@ from typing import Any, Literal
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
 from agents.models import ToolMode
 from chat.citations import CitationFilter
+from chat.exceptions import AnswerCutError, AnswerFilteredError
 from chat.models import AnswerSource, StopReason
 from chat.protocol import Delta
 from chat.thread.messages import check_isolation
 from chat.turn.prompt import build_prompt, number_sources
-from chat.turn.tool_loop import ToolLoop
+from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
 from knowledge.language.folding import fold
 
+#: The notice of an answer, by how its last reply ended.
+CUTS = {"length": AnswerCutError.code, "content_filter": AnswerFilteredError.code}
 #: More characters than this make an answer.
 SHORT = 50
 #: The same sentence so often is a model that turns in circles.
@@ -48,7 +51,11 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
     for text, vector in question.by_forms:
         again = await choose_tools(ground, turn.config, vector=vector, question=text)
         toolbox = toolbox.joined(again, limit=turn.config.tool_top_k)
-    turn.trace.step("tools", "chosen" if toolbox.selected else "none", detail=toolbox.describe())
+    if not request.is_resumed:
+        toolbox = toolbox.without(REFUSED)
+    is_limited = turn.config.tool_mode == ToolMode.DIRECT and not toolbox.is_everything
+    outcome = "limited" if is_limited and not request.is_resumed else "chosen"
+    turn.trace.step("tools", outcome if toolbox.selected else "none", detail=toolbox.describe())
     turn.toolbox = toolbox if toolbox.selected or request.is_resumed else None
 
 
@@ -81,7 +88,7 @@ async def _use_tools(
     turn: TurnInProgress, llm: LanguageModel, toolbox: Toolbox, messages: Sequence[PromptMessage]
 ) -> None:
     """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
-    if turn.config.tool_mode != ToolMode.DIRECT and not turn.request.is_resumed:
+    if not toolbox.is_everything and not turn.request.is_resumed:
         turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
 
     async def call_model(
@@ -89,7 +96,8 @@ async def _use_tools(
     ) -> Reply:
         return await _stream(turn, llm, thread, tools)
 
-    loop = ToolLoop(turn, toolbox, messages, call_model)
+    sees_images = llm.sees(turn.config.llm_model)
+    loop = ToolLoop(turn, toolbox, messages, call_model, sees_images=sees_images)
     reason = await loop.run()
     answer = turn.answer
     turn.trace.step(
@@ -140,6 +148,7 @@ async def _stream(
             pieces.append(tail)
             await emit(Delta(tail))
         answer.text = "".join(pieces)
+    answer.cut = "" if reply.tool_calls else CUTS.get(reply.finish_reason, "")
     return reply
 
 

@@ -1,11 +1,21 @@
 """The guard rail, and what is said where no model writes: the refusal, or the best passages quoted."""
 
+from django.utils.translation import gettext as _
+
+from agents.database import in_database
+from agents.effective import EffectiveConfig, own_refusal
+from agents.models import Deployment
 from chat.models import AnswerSource
+from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import quoted_text, without_twins
 from chat.turn.values import TurnInProgress
+from faqs.starters import starter_questions
 from faqs.unanswered import Unanswered, unanswered_reason
 from knowledge.search import Passage, SearchResult
+
+#: Questions that a refusal offers.
+MOST_OFFERED = 3
 
 
 async def refuse_outside(turn: TurnInProgress) -> bool:
@@ -17,8 +27,21 @@ async def refuse_outside(turn: TurnInProgress) -> bool:
     if inside.hits or turn.by_tool:
         return False
     turn.answer.source = AnswerSource.GUARD_RAIL
-    await turn.say(turn.config.guard_rail_message)
+    await turn.say(await in_database(_refusal, turn.config))
     return True
+
+
+def _refusal(config: EffectiveConfig) -> str:
+    """Staff's words as they wrote them; the product's own, with some questions that this desk answers."""
+    text = config.guard_rail_message
+    if text != own_refusal(config):
+        return text
+    deployment = Deployment.objects.get(pk=config.deployment_id)
+    questions = starter_questions(deployment, MOST_OFFERED)
+    if not questions:
+        return text
+    listed = "\n".join(f"- {question}" for question in questions)
+    return "\n\n".join([text, _(REFUSAL_OFFER), listed])
 
 
 def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:

@@ -143,7 +143,7 @@ def teach(turn: TurnInProgress) -> None:
         forms=turn.context.forms,
         used_tools=bool(answer.rounds) or answer.is_personal or answer.had_tool_results,
     )
-    reason = reason_not_to_learn(lesson, turn.config.memory_learning)
+    reason = "cut" if answer.cut else reason_not_to_learn(lesson, turn.config.memory_learning)
     # What it comes to is known once it is out (`chat.runs.afterwards`).
     turn.trace.step("learn", "not_kept" if reason else "planned", detail=reason)
     if not reason:

@@ -23,6 +23,7 @@ from chat.logs import log_turn
 from chat.metrics import RUNNING, TurnClock
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
+from chat.thread.gone import still_there
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import Ending, answer_set_aside, save_exchange
 from chat.turn.clarification import ask_which
@@ -36,6 +37,7 @@ from chat.turn.question.reading import read_question
 from chat.turn.question.rewriting import make_standalone
 from chat.turn.stored_answers import answer_as_stored
 from chat.turn.tool_loop import awaiting
+from chat.turn.trace import shown_reading
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult
 
 #: How the last event of a turn that did not fail calls its end.
@@ -84,10 +86,12 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
     turn = TurnInProgress(request, timed)
     result = turn.result
+    result.language = request.language
     with translation.override(request.language), RUNNING.track_inprogress():
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
-                await answer_question(turn)
+                with still_there():
+                    await answer_question(turn)
             if result.answer.stop_reason == StopReason.AWAITING_APPROVAL:
                 result.status = TurnStatus.AWAITING_APPROVAL
         except asyncio.CancelledError:
@@ -159,6 +163,8 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             source_numbers=[source["n"] for source in answer.sources],
             agent=answer.answered_by,
             score=answer.score,
+            cut=answer.cut,
+            read_as=shown_reading(result.trace.lines),
         )
     )
 

@@ -6,6 +6,7 @@ section 5.3).
 
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -99,10 +100,17 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
             text=passage.content,
             url=passage.url,
             page=passage.page,
+            date=_date_of(passage),
             learned_id=passage.learned_id,
         )
         for number, passage in enumerate(passages, start=1)
     ]
+
+
+def _date_of(passage: Passage) -> str:
+    if passage.validated_at:
+        return datetime.fromtimestamp(passage.validated_at, UTC).date().isoformat()
+    return passage.read_at.date().isoformat() if passage.read_at else ""
 
 
 def direct_text(passage: Passage) -> str:

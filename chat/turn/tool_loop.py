@@ -8,16 +8,22 @@ made once a turn. The loop ends with a `StopReason`, never with an exception for
 
 import asyncio
 import json
+import logging
 import re
 import uuid
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from agents.database import in_database
-from agents.llm.base import PromptMessage, Reply, RequestedCall
+from agents.exceptions import LLMToolsRefusedError
+from agents.llm.base import PromptMessage, Reply, RequestedCall, seen_text
 from chat.exceptions import ThreadConflictError
 from chat.logs import log_batch, log_model_call, log_tool_calls
 from chat.models import Approval, ExecutionState, Role, StopReason
@@ -49,11 +55,21 @@ from chat.thread.rounds import (
 from chat.turn.toolbox import Toolbox
 from chat.turn.values import TurnInProgress
 from tools_registry.execution.calls import ToolCall, ToolResult, execute_calls
-from tools_registry.tool import ToolContext, ToolSpec
+from tools_registry.execution.usage import record_refused
+from tools_registry.tool import ToolContext, ToolImage, ToolSpec
+
+logger = logging.getLogger(__name__)
 
 #: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.
 CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], Awaitable[Reply]]
 
+#: What the model refused in this process, until it is declared otherwise: a tool that changes is another `ToolSpec`.
+REFUSED: "weakref.WeakSet[ToolSpec]" = weakref.WeakSet()
+#: So many times the tools that a refusal names are left out; then all are.
+_MOST_REFUSALS = 4
+#: Characters of what a tool says of its progress, and how often it is told.
+_MOST_PROGRESS = 200
+_PROGRESS_SECONDS = 0.25
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -66,8 +82,10 @@ class ToolLoop:
         toolbox: Toolbox,
         messages: Sequence[PromptMessage],
         call_model: CallModel,
+        *,
+        sees_images: bool = False,
     ) -> None:
-        """Raises `ValueError` for a turn that is not stored."""
+        """`sees_images`: whether the model is shown the images in the results of its tools. Raises `ValueError` for a turn that is not stored."""
         request = turn.request
         if request.conversation_id is None or request.turn_id is None:
             raise ValueError("Tools run in a stored turn only.")
@@ -82,6 +100,9 @@ class ToolLoop:
         #: What stands in the place of the thread up to the end of its turn (`chat.runs.summaries`).
         self.summary = next(iter(turn.context.summarised), None)
         self.results = 0
+        self.sees_images = sees_images
+        #: With the names of their tools, the newest last. Of this run alone: the thread has their names only.
+        self.images: list[tuple[str, ToolImage]] = []
         #: What the model said last.
         self.reply: Reply | None = None
         self._functions = tuple(spec.as_function() for spec in toolbox.specs)
@@ -159,10 +180,37 @@ class ToolLoop:
             operation_id=operation_id_of(self.conversation_id, self.turn_id, state.rounds),
             round_index=state.rounds,
         )
-        reply = self.reply = await self.call_model(messages, self._functions)
+        reply = self.reply = await self._asked(messages)
         if reply.tool_calls and reply.text:
             await self.emit(Delta("\n\n"))
         return reply
+
+    async def _asked(self, messages: Sequence[PromptMessage]) -> Reply:
+        """The model's reply; refused for its tools, the question is asked again without those it names, or without any."""
+        for left in reversed(range(_MOST_REFUSALS)):
+            try:
+                return await self.call_model(messages, self._functions)
+            except LLMToolsRefusedError as error:
+                if not self._functions:
+                    raise
+                await self._leave_out(error, everything=not error.names or not left)
+        return await self.call_model(messages, self._functions)
+
+    async def _leave_out(self, error: LLMToolsRefusedError, *, everything: bool) -> None:
+        named = [spec for spec in self.toolbox.specs if spec.name in error.names]
+        REFUSED.update(named)
+        self._functions = tuple(
+            function
+            for function in self._functions
+            if not everything and function["function"]["name"] not in error.names
+        )
+        names = ", ".join(error.names) or "all"
+        logger.warning("The model refused the tools of a question (%s): %s", names, error)
+        self.turn.trace.step("tools", "refused", detail=f"{names}: {error}")
+        try:
+            await in_database(record_refused, error.names, str(error))
+        except DatabaseError:
+            logger.warning("The refusal was not kept for staff.")
 
     def messages(self, thread: Thread) -> list[PromptMessage]:
         """The prompt: earlier exchanges, the question once, then this turn's rounds, the last one whole."""
@@ -195,6 +243,23 @@ class ToolLoop:
             *(message.as_prompt() for message in history),
             self.question,
             *(message.as_prompt() for message in own),
+            *self._shown_images(),
+        ]
+
+    def _shown_images(self) -> list[PromptMessage]:
+        """As a user would send them, for the message of a tool takes none."""
+        if not self.images:
+            return []
+        names = ", ".join(name for name, _image in self.images)
+        return [
+            PromptMessage(
+                "user",
+                f"[Images in the results of the tools, in this order: {names}]",
+                conversation_id=self.conversation_id,
+                images=tuple(
+                    f"data:{image.kind};base64,{image.encoded}" for _name, image in self.images
+                ),
+            )
         ]
 
     async def _plan(
@@ -233,12 +298,21 @@ class ToolLoop:
             await self._tell(planned, call, _ended(planned_call))
             return
         await self._tell(planned, call, "running")
-        result = await self._execute(planned, call)
+        progress = _Progress(partial(self._tell, planned, call, "running"))
+        try:
+            result = await self._execute(planned, call, progress)
+        finally:
+            await progress.close()
         await in_database(finish_call, planned.pk, result)
+        if self.sees_images:
+            self.images += [(call.name, image) for image in result.images]
+            del self.images[: -settings.TOOL_MAX_IMAGES]
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 
-    async def _execute(self, planned: PlannedRound, call: RequestedCall) -> ToolResult:
+    async def _execute(
+        self, planned: PlannedRound, call: RequestedCall, progress: "_Progress"
+    ) -> ToolResult:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -250,6 +324,7 @@ class ToolLoop:
                 user_id=self.toolbox.user_id,
                 language=self.turn.request.language,
                 operation_id=str(planned.operation_id),
+                on_progress=progress,
             ),
             approved=planned.approved,
         )
@@ -262,6 +337,7 @@ class ToolLoop:
         status: ToolStatus,
         *,
         duration_ms: int | None = None,
+        progress: str = "",
     ) -> None:
         await self.emit(
             Tool(
@@ -270,6 +346,7 @@ class ToolLoop:
                 status=status,
                 relance_index=planned.round_index,
                 duration_ms=duration_ms,
+                progress=progress,
             )
         )
 
@@ -303,6 +380,42 @@ class ToolLoop:
             round_index=planned.round_index,
             applied=applied,
         )
+
+
+class _Progress:
+    """What a running tool says of how far it is, to whoever follows the turn: the newest, a few times a second at most."""
+
+    def __init__(self, tell: Callable[..., Awaitable[None]]) -> None:
+        self._tell, self._loop = tell, asyncio.get_running_loop()
+        self._newest = ""
+        self._telling: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+
+    def __call__(self, done: float, total: float | None, message: str) -> None:
+        """Called from any thread."""
+        count = f"{done:g} / {total:g}" if total else f"{done:g}"
+        text = f"{count} · {message}" if message else count
+        self._loop.call_soon_threadsafe(self._take, seen_text(text)[:_MOST_PROGRESS])
+
+    def _take(self, text: str) -> None:
+        self._newest = text
+        if self._telling is None and not self._over.is_set():
+            self._telling = self._loop.create_task(self._tell_newest())
+
+    async def _tell_newest(self) -> None:
+        while (text := self._newest) and not self._over.is_set():
+            self._newest = ""
+            await self._tell(progress=text)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROGRESS_SECONDS):
+                    await self._over.wait()
+        self._telling = None
+
+    async def close(self) -> None:
+        """Nothing is told from here on: the tool's end comes next."""
+        self._over.set()
+        if self._telling is not None:
+            await self._telling
 
 
 def awaiting(call: RequestedCall, *, round_index: int) -> Tool:

@@ -5,7 +5,7 @@ waits for nothing, unless the mode's ranking must read the database or ask a vec
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from agents.database import in_database, in_thread
@@ -17,7 +17,9 @@ from tools_registry.selection.base import (
     SelectedTool,
     SelectionReason,
     effective_threshold,
+    mode_in_use,
     select_tools,
+    tool_limit,
     tool_selector,
 )
 from tools_registry.tool import ToolSpec
@@ -41,6 +43,8 @@ class Toolbox:
     selected: tuple[SelectedTool, ...]
     user_id: int | None
     has_threshold: bool = False
+    #: Whether all that the user may use is offered.
+    is_everything: bool = False
     #: The turn goes on after a pause: it has passed the guard rail, and its round is to be finished.
     is_resumed: bool = False
 
@@ -70,7 +74,10 @@ class Toolbox:
         scored.sort(key=lambda tool: -(tool.score or 0.0))
         dropped = {tool.spec.name for tool in scored[limit:]}
         kept = tuple(tool for name, tool in best.items() if name not in dropped)
-        return replace(self, selected=kept)
+        return replace(self, selected=kept[: tool_limit()])
+
+    def without(self, refused: Collection[ToolSpec]) -> "Toolbox":
+        return replace(self, selected=tuple(t for t in self.selected if t.spec not in refused))
 
     def describe(self) -> str:
         """For staff, in the trace."""
@@ -93,10 +100,11 @@ def load_tool_ground(
     if config.tools_enabled:
         candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
     kept = offered_names(resumed_turn_id) if resumed_turn_id else None
-    selector = tool_selector(config.tool_mode)
+    selector = tool_selector(mode_in_use(config, candidates))
     if kept is not None or not candidates or not selector.ranks:
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
+    _ = candidates.twins  # found here, where nobody else waits
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
     recent = [] if is_first else recent_tools(conversation_id, limit=config.tool_recent_calls)
     return ToolGround(candidates, user_id, recent=recent)
@@ -110,7 +118,7 @@ async def choose_tools(
         named = [ground.candidates.named(name) for name in ground.kept]
         tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
         return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
-    selector = tool_selector(config.tool_mode)
+    selector = tool_selector(mode_in_use(config, ground.candidates))
     if selector.is_immediate(ground.candidates):
         return _chosen(ground, config, vector, question)
     bridge = in_database if selector.uses_database else in_thread
@@ -126,5 +134,8 @@ def _chosen(ground: ToolGround, config: EffectiveConfig, vector: Vectors, questi
         config=config,
     )
     return Toolbox(
-        tuple(selected), ground.user_id, has_threshold=effective_threshold(config) is not None
+        tuple(selected),
+        ground.user_id,
+        has_threshold=effective_threshold(config) is not None,
+        is_everything=not tool_selector(mode_in_use(config, ground.candidates)).ranks,
     )

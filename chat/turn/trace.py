@@ -1,7 +1,7 @@
 """The stored trace of a turn: a line for each step, with what it decided and what it compared."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,15 @@ class Trace:
             if line["step"] == step:
                 line.update(outcome=outcome, detail=detail, entry=entry)
 
+    def shows(self, text: str) -> None:
+        """Have the last step tell the reader this reading of the question (`shown_reading`)."""
+        self.lines[-1]["shown"] = text
+
     def gave(self, entry: int) -> None:
         """Name the entry of the memory that the last step gave."""
         self.lines[-1]["entry"] = entry
+
+
+def shown_reading(lines: Sequence[Mapping[str, Any]]) -> str:
+    """How the reader is told that the question was read, the last word of the steps; empty where it was read as typed."""
+    return next((str(line["shown"]) for line in reversed(lines) if line.get("shown")), "")

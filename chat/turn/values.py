@@ -111,6 +111,8 @@ class TurnRequest:
     is_resumed: bool = False
     #: Where whoever claimed the turn has read it in the same step.
     context: TurnContext | None = None
+    #: The reader wants it looked up as it was typed: no reading of its faults, and no other form of its acronyms.
+    as_typed: bool = False
     #: How often the turn was begun again.
     run: int = 0
     #: What a client that keeps its own thread said came before, in place of the stored one.
@@ -186,6 +188,8 @@ class Answer:
     rounds: int = 0
     efficiency: float = 100.0
     stop_reason: str = ""
+    #: Why the text stops before its end, where the model's server ended it: the code of its notice.
+    cut: str = ""
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
@@ -213,6 +217,8 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
+    #: Of the request.
+    language: str = ""
     #: What the answer teaches once it is out (`chat.runs.afterwards`): the memory, ...
     learning: Learning | None = None
     #: ... the question, when nothing stored met it well, ...
@@ -238,8 +244,9 @@ class TurnResult:
             "stop_reason": answer.stop_reason,
             "is_personal": answer.is_personal,
             "answered_by": answer.answered_by,
+            "language": self.language,
             "trace": self.trace.lines,
-            "error_code": self.error.code if self.error else "",
+            "error_code": self.error.code if self.error else answer.cut,
         }
 
 

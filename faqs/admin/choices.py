@@ -18,7 +18,9 @@ from agents.admin_base import (
     change_link,
     clipped,
     link,
+    linked,
     long_text,
+    open_to,
     signed_in,
     stacked,
 )
@@ -65,18 +67,12 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     )
     readonly_fields = ("state", "given", "answered_from", "since", "origin")
 
-    def has_accept_permission(self, request: HttpRequest) -> bool:
-        """What is accepted changes the FAQ or the memory."""
-        return request.user.has_perms(
-            [
-                "faqs.change_optionchoice",
-                "faqs.change_learnedresponse",
-                "faqs.change_cachedresponse",
-            ]
-        )
+    #: What is accepted changes the FAQ or the memory.
+    has_accept_permission = open_to(
+        "faqs.change_optionchoice", "faqs.change_learnedresponse", "faqs.change_cachedresponse"
+    )
 
-    def has_dismiss_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("faqs.change_optionchoice")
+    has_dismiss_permission = open_to("faqs.change_optionchoice")
 
     @admin.action(
         description=_("Accepter : répondre désormais ainsi à la question posée"),
@@ -132,10 +128,7 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     def answered_from(self, choice: OptionChoice) -> SafeString | str:
         return change_link(choice.response or choice.chunk)
 
-    @admin.display(description=_("répondue par"))
-    def since(self, choice: OptionChoice) -> SafeString | str:
-        """The validated answer that the question is given now."""
-        return change_link(choice.answered_by)
+    since = linked("answered_by", _("répondue par"))
 
     @admin.display(description=_("choisie dans"))
     def origin(self, choice: OptionChoice) -> SafeString | str:

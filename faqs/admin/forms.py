@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
 from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -144,8 +145,9 @@ class ImportFaqsForm(forms.Form):
     )
     file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
         self.fields["file"].help_text = gettext(
             "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
             "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "

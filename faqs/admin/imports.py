@@ -18,9 +18,9 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, progress_bar, require
 from agents.exceptions import ApplicationError
-from agents.models import Agent
 from agents.processes.heartbeat import worker_state
 from agents.processes.telling import missing_text
+from agents.staff.scope import agents_for
 from faqs.admin.forms import ImportFaqsForm
 from faqs.answers.differences import Change, compare_fields
 from faqs.files.answers_csv import Failure, FaqRow
@@ -81,7 +81,10 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
     """Read a file and lead to what it would do; nothing is imported here."""
     require(request, *IMPORT_RIGHTS)
     form = ImportFaqsForm(
-        request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
+        request.POST or None,
+        request.FILES or None,
+        initial={"agent": request.GET.get("agent")},
+        agents=agents_for(request),
     )
     if request.method == "POST" and form.is_valid():
         try:
@@ -101,7 +104,7 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
         model=LearnedResponse,
         title=gettext("Importer des réponses validées"),
         form=form,
-        has_agents=Agent.objects.exists(),
+        has_agents=agents_for(request).exists(),
         media=form.media,
     )
 

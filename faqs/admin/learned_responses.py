@@ -4,7 +4,7 @@ Rows are written by the verbs of `faqs.learning`, so that their points follow. W
 be indexed, says so in the list with what to do.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from agents.admin_base import (
+    ConditionFilter,
     StaffAdmin,
     Tone,
     admin_url,
@@ -25,6 +26,7 @@ from agents.admin_base import (
     change_link,
     clipped,
     link,
+    open_to,
     signed_in,
     stacked,
 )
@@ -56,25 +58,14 @@ _INDEX_TONES: dict[str, Tone] = {
 SHOWN_REPLACED = 10
 
 
-class ReviewFilter(admin.SimpleListFilter):
+class ReviewFilter(ConditionFilter):
     title = _("relecture")
     parameter_name = "review"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("overdue", _("Dépassée")), ("planned", _("Prévue")), ("none", _("Sans date"))]
-
-    def queryset(
-        self, request: HttpRequest, queryset: "QuerySet[LearnedResponse]"
-    ) -> "QuerySet[LearnedResponse]":
-        today = timezone.localdate()
-        match self.value():
-            case "overdue":
-                return queryset.filter(review_date__lt=today)
-            case "planned":
-                return queryset.filter(review_date__gte=today)
-            case "none":
-                return queryset.filter(review_date=None)
-        return queryset
+    conditions: ClassVar = {
+        "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
+        "planned": (_("Prévue"), lambda rows: rows.filter(review_date__gte=timezone.localdate())),
+        "none": (_("Sans date"), lambda rows: rows.filter(review_date=None)),
+    }
 
 
 @admin.register(LearnedResponse)
@@ -188,8 +179,7 @@ class LearnedResponseAdmin(StaffAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
-    def has_import_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(IMPORT_RIGHTS)
+    has_import_permission = open_to(*IMPORT_RIGHTS)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -5,7 +5,7 @@ What is kept is what people asked: every page asks for the rights on `CachedResp
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
 
 from agents.admin_base import (
+    ConditionFilter,
     StaffAdmin,
     Tone,
     admin_page,
@@ -29,7 +30,9 @@ from agents.admin_base import (
     change_link,
     clipped,
     link,
+    linked,
     long_text,
+    open_to,
     signed_in,
     stacked,
 )
@@ -92,19 +95,15 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         return data
 
 
-class DoubtFilter(admin.SimpleListFilter):
+class DoubtFilter(ConditionFilter):
     title = gettext_lazy("doutes de visiteurs")
     parameter_name = "doubts"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("1", gettext_lazy("Mise en doute"))]
-
-    def queryset(
-        self, request: HttpRequest, queryset: "QuerySet[CachedResponse]"
-    ) -> "QuerySet[CachedResponse]":
-        if self.value() is None:
-            return queryset
-        return queryset.filter(pk__in=AnswerDoubt.objects.values("response"))
+    conditions: ClassVar = {
+        "1": (
+            gettext_lazy("Mise en doute"),
+            lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")),
+        )
+    }
 
 
 @admin.register(CachedResponse)
@@ -171,9 +170,7 @@ class CachedResponseAdmin(StaffAdmin):
         ),
     )
 
-    @admin.display(description=gettext_lazy("remplacée par"))
-    def replaced(self, entry: CachedResponse) -> str:
-        return change_link(entry.superseded_by)
+    replaced = linked("superseded_by", gettext_lazy("remplacée par"))
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Entries are learned or imported; an answer written by hand is a FAQ."""
@@ -227,8 +224,7 @@ class CachedResponseAdmin(StaffAdmin):
         text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", count)
         self.message_user(request, text % {"count": count})
 
-    def has_promote_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("faqs.add_learnedresponse")
+    has_promote_permission = open_to("faqs.add_learnedresponse")
 
     @admin.action(description=gettext_lazy("Promouvoir en FAQ"), permissions=["promote"])
     def promote(

@@ -1,5 +1,6 @@
 """« À relire »: answers of the memory and of the FAQ that wait for a person, in one list with their decision."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, signed_in
 from agents.exceptions import ApplicationError
+from agents.staff.scope import visible
 from faqs.models import CachedResponse, LearnedResponse
 from faqs.review import ToReview, decide, page_to_review
 
@@ -30,7 +32,9 @@ def review_answers(request: HttpRequest) -> HttpResponse:
         _decide(request)
         return HttpResponseRedirect(request.get_full_path())
     page = _page_number(request)
-    shown, has_more = page_to_review(page, tables=tables, stale=_KINDS.get(kind))
+    shown, has_more = page_to_review(
+        page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request)
+    )
     changeable = _tables(request, "change")
     return admin_page(
         request,
@@ -84,7 +88,9 @@ def _decide(request: HttpRequest) -> None:
         return
     is_valid = request.POST.get("decision") != "withdraw"
     try:
-        decided = decide(keys, is_valid=is_valid, by=signed_in(request))
+        decided = decide(
+            keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request)
+        )
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return

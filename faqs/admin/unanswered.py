@@ -15,8 +15,18 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, change_link, clipped, signed_in
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    Tone,
+    admin_url,
+    badge,
+    clipped,
+    linked,
+    open_to,
+    signed_in,
+)
 from agents.exceptions import ApplicationError
+from agents.staff.scope import visible
 from faqs.loops import answered_text
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
@@ -53,7 +63,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
         """The counts come before the ordering that uses them, which the base class would apply first."""
-        return ranked_groups()
+        return visible(request, ranked_groups())
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-asked_count", "-last_asked")
@@ -68,8 +78,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
             *super().get_urls(),
         ]
 
-    def has_dismiss_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("faqs.change_questiongroup")
+    has_dismiss_permission = open_to("faqs.change_questiongroup")
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -121,17 +130,16 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     def state(self, group: QuestionGroup) -> SafeString:
         return badge(group.get_status_display(), _GROUP_TONES.get(group.status, "neutral"))
 
-    @admin.display(description=_("réponse validée"))
-    def answer_link(self, group: QuestionGroup) -> str:
-        return change_link(group.response)
+    answer_link = linked("response", _("réponse validée"))
 
 
 def may_draft(request: HttpRequest) -> bool:
     return request.user.has_perms(["faqs.view_questiongroup", "faqs.add_learnedresponse"])
 
 
-def _group(key: int) -> QuestionGroup:
-    return get_object_or_404(QuestionGroup.objects.select_related("agent", "response"), pk=key)
+def _group(request: HttpRequest, key: int) -> QuestionGroup:
+    groups = QuestionGroup.objects.select_related("agent", "response")
+    return get_object_or_404(visible(request, groups), pk=key)
 
 
 @require_POST
@@ -139,7 +147,7 @@ def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     """One click: a draft with the group's questions, opened in the editor."""
     if not may_draft(request):
         raise PermissionDenied
-    group = _group(group_id)
+    group = _group(request, group_id)
     try:
         response = draft_from_group(group, owner=signed_in(request))
     except ApplicationError as error:
@@ -156,7 +164,7 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     """Make the group's draft valid and lead to the replay of its questions."""
     if not (may_draft(request) and request.user.has_perm("faqs.change_learnedresponse")):
         raise PermissionDenied
-    group = _group(group_id)
+    group = _group(request, group_id)
     back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
     if not approve_draft(group, by=signed_in(request)):
         messages.error(

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.exceptions import ApplicationError
+from agents.staff.scope import visible
 from faqs.answers.differences import Change, compare_fields
 from faqs.answers.restoring import restore_version
 from faqs.models import AnswerVersion, LearnedResponse
@@ -48,7 +49,9 @@ def restore_answer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """Show what putting a version back would change; once confirmed, do it."""
     require(request, "faqs.change_learnedresponse")
     version = get_object_or_404(
-        AnswerVersion.objects.select_related("response", "made_by"), response=pk, number=number
+        visible(request, AnswerVersion.objects.select_related("response", "made_by")),
+        response=pk,
+        number=number,
     )
     response = version.response
     if request.method == "POST":

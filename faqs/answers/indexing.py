@@ -12,8 +12,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import groupby
 
-from celery import current_app
-from celery.exceptions import OperationalError
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
@@ -21,7 +19,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.exceptions import ApplicationError
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
+from agents.processes.asking import ask_worker
 from faqs.answers.neighbours import LEARNED_COLLECTION
 from faqs.answers.precedence import supersede_older
 from faqs.answers.versions import begin_history, record_versions
@@ -41,7 +41,7 @@ from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sync import remove_points
 from knowledge.overlaps import find_overlaps
-from knowledge.vectors.base import VectorStore, collection_alias, vector_store
+from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
 from knowledge.vectors.generations import current_generation
 
 logger = logging.getLogger(__name__)
@@ -66,13 +66,9 @@ class SyncReport:
 #: Told the keys of answers whose last change has taken effect: their points are written, or withdrawn.
 SettledListener = Callable[[Sequence[int]], None]
 
-_settled_listeners: list[SettledListener] = []
-
-
-def register_settled_listener(listener: SettledListener) -> None:
-    """Have `listener` told what `sync_learned` has settled; registering twice is registering once."""
-    if listener not in _settled_listeners:
-        _settled_listeners.append(listener)
+_settled_listeners: Hooks[SettledListener] = Hooks()
+#: Told what `sync_learned` has settled.
+register_settled_listener = _settled_listeners.register
 
 
 # --- Asking for work -------------------------------------------------------------------------------------------------
@@ -113,10 +109,7 @@ def mark_pending(keys: Sequence[int]) -> None:
 
 def nudge(keys: list[int]) -> None:
     """Tell a worker. A broker that is away is no error: the reaper asks again."""
-    try:
-        current_app.send_task(SYNC_TASK, args=[keys])
-    except OperationalError:
-        logger.warning("The broker is unreachable; %d learned responses wait.", len(keys))
+    ask_worker(SYNC_TASK, keys, otherwise=f"{len(keys)} learned responses wait")
 
 
 def reap_learned() -> int:
@@ -166,7 +159,7 @@ def sync_learned(
     done = 0
     for agent_id, pairs in groupby(waiting, key=lambda pair: pair[0]):
         agent = Agent.objects.get(pk=agent_id)
-        for batch in _batches([pk for _agent, pk in pairs]):
+        for batch in batches((pk for _agent, pk in pairs), SYNC_BATCH):
             _sync_batch(agent, batch, report)
             done += len(batch)
             on_progress(done, len(waiting))
@@ -189,8 +182,8 @@ def compare_with_index(agents: Iterable[Agent]) -> None:
     for agent in agents:
         try:
             find_overlaps(agent, document_ids=(), validated=True)
-        except KnowledgeError:
-            logger.exception("%s: close questions could not be looked for.", agent.slug)
+        except KnowledgeError as error:
+            logger.warning("%s: close questions could not be looked for: %s", agent.slug, error)
 
 
 def plan_learned(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
@@ -259,11 +252,6 @@ def _owned_among(ids: Sequence[str]) -> set[str]:
 
 def _among(keys: Sequence[int]) -> LearnedResponseQuerySet:
     return LearnedResponse.objects.filter(pk__in=list(keys))
-
-
-def _batches(keys: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(keys), SYNC_BATCH):
-        yield keys[start : start + SYNC_BATCH]
 
 
 def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:

@@ -47,12 +47,11 @@ def near_answers(
     agent: Agent,
     questions: Sequence[str],
     vectors: Sequence[Vector] | None = None,
-    least: float | None = None,
 ) -> list[NearAnswer]:
     """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
 
     The same text is found also where its points are not written. `vectors` are those of the questions, where they are
-    known; `least` is a cosine. An agent's acronyms and synonyms are one writing, and each form is looked up.
+    known. An agent's acronyms and synonyms are one writing, and each form is looked up.
     """
     forms = read_forms([agent.pk])
     others = forms.other_readings(questions)
@@ -62,8 +61,8 @@ def near_answers(
         (learned_id, question): NearAnswer(learned_id, question, None)
         for learned_id, question in rows.values_list("pk", "question")
     }
-    phrasings = near_phrasings(agent, questions, vectors, least)
-    for near in (*phrasings, *near_phrasings(agent, others, None, least)):
+    phrasings = near_phrasings(agent, questions, vectors)
+    for near in (*phrasings, *near_phrasings(agent, others)):
         if ask_the_same(near.stored, near.asked, forms):
             answer = NearAnswer(near.learned_id, near.stored, near.score)
             found.setdefault((near.learned_id, near.stored), answer)
@@ -78,7 +77,7 @@ def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse
     standing = LearnedResponse.objects.standing().filter(agent=agent, kind=LearnedKind.FAQ)
     words = Q(question__icontains=text) | Q(answer__icontains=text)
     by_words = list(standing.filter(words).order_by("-updated_at")[:limit])
-    near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text], None, None))
+    near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text]))
     by_key = standing.in_bulk(near)
     found = {row.pk: row for row in by_words}
     found |= {key: by_key[key] for key in near if key in by_key and key not in found}
@@ -95,9 +94,12 @@ def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:
 
 
 def near_phrasings(
-    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None, least: float | None
+    agent: Agent,
+    questions: Sequence[str],
+    vectors: Sequence[Vector] | None = None,
+    least: float | None = None,
 ) -> list[NearPhrasing]:
-    """Indexed phrasings near each of the questions, best first; `vectors` and `least` as in `near_answers`."""
+    """Indexed phrasings near each of the questions, best first; `vectors` as in `near_answers`, `least` is a cosine."""
     store, model = vector_store(), embedder()
     if not questions or store.resolve_alias(LEARNED_COLLECTION) is None:
         return []

@@ -49,7 +49,7 @@ from knowledge.acronyms.readings import Forms
 from knowledge.acronyms.stored import forms_of, read_forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.folding import same_writing
-from knowledge.vectors.base import Vector
+from knowledge.vectors.base import Vector, batches
 
 #: Entries near a new answer that staff are shown.
 _SHOWN_NEAR = 5
@@ -234,7 +234,7 @@ def _waiting_entries(
         deployment=deployment, status=EntryStatus.TO_REVIEW, recipe_key=recipe_key(recipe)
     ).exclude(status_reason=StatusReason.SUPERSEDED)
     rows = waiting.values_list("pk", "question", "embedding").order_by().iterator(_BATCH)
-    while batch := list(islice(rows, _BATCH)):
+    for batch in batches(rows, _BATCH):
         held = np.frombuffer(b"".join(bytes(row[2]) for row in batch), dtype="<f4")
         scores = vectors @ held.reshape(len(batch), -1).T
         for position, at in zip(*np.nonzero(scores >= least), strict=True):

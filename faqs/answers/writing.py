@@ -145,6 +145,13 @@ def save_learned(
     response.refresh_from_db()
 
 
+def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
+    """Put back what the journal says a row was; as any other word of a person, with its version."""
+    for name, value in values.items():
+        setattr(response, "agent_id" if name == "agent" else name, value)
+    save_learned(response, how=WrittenHow.RESTORED, by=by)
+
+
 def _vouch_for(response: LearnedResponse) -> None:
     response.validated_at = timezone.now()
     response.superseded_by = response.superseded_by_entry = None

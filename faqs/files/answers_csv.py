@@ -18,17 +18,9 @@ from faqs.answers.texts import one_line
 from faqs.answers.writing import DEFAULT_CATEGORY
 from faqs.exceptions import AnswerRejectedError
 from faqs.models import LearnedKind, LearnedResponse
-from knowledge.language.folding import fold_to_letters
+from knowledge.question_tables import csv_dialect, csv_rows
 
 COLUMNS = ("question", "answer", "category")
-_NAMES = {
-    "question": "question",
-    "questions": "question",
-    "answer": "answer",
-    "reponse": "answer",
-    "category": "category",
-    "categorie": "category",
-}
 #: What a spreadsheet may take for a formula, behind any number of apostrophes; full-width signs included.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r]")
 _ESCAPED = re.compile(r"'+[=+\-@＝＋－＠\t\r]")
@@ -81,11 +73,18 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
             _("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
         )
     text = _decoded(data)
-    delimiter, columns = _dialect(text)
+    if (found := csv_dialect(text)) is None:
+        raise AnswerRejectedError(
+            _(
+                "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
+                "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
+            )
+        )
+    delimiter, columns = found
     rows: list[FaqRow] = []
     failed: list[Failure] = []
     try:
-        lines = _lines(text, delimiter)
+        lines = csv_rows(text, delimiter)
         width = len(next(lines)[1])
         for line, cells in lines:
             if len(rows) >= settings.FAQ_MAX_IMPORT_ROWS:
@@ -109,11 +108,12 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
 
 def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([_guarded(cell) for cell in cells])
+    csv.writer(out, lineterminator="\r\n").writerow([guarded(cell) for cell in cells])
     return out.getvalue()
 
 
-def _guarded(cell: str) -> str:
+def guarded(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
@@ -136,37 +136,6 @@ def _decoded(data: bytes) -> str:
         if "\0" not in text:
             return text
     raise AnswerRejectedError(_("Ce fichier n’est pas un texte ; enregistrez-le en CSV UTF-8."))
-
-
-def _dialect(text: str) -> tuple[str, dict[str, int]]:
-    """The delimiter under which the first line has the columns, and where they are."""
-    for delimiter in ",;\t|":
-        try:
-            header = next((cells for _line, cells in _lines(text, delimiter)), [])
-        except csv.Error:
-            continue
-        columns: dict[str, int] = {}
-        for index, name in enumerate(header):
-            if meaning := _NAMES.get(fold_to_letters(name)):
-                columns.setdefault(meaning, index)
-        if {"question", "answer"} <= columns.keys():
-            return delimiter, columns
-    raise AnswerRejectedError(
-        _(
-            "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
-            "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
-        )
-    )
-
-
-def _lines(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, with the line they begin on."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    line = 1
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield line, cells
-        line = reader.line_num + 1
 
 
 def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:

@@ -6,22 +6,21 @@ writes nothing more.
 """
 
 import logging
-import os
-import socket
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 
-from celery import current_app
-from celery.exceptions import OperationalError as BrokerError
 from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents.processes.asking import ask_worker
+from agents.processes.heartbeat import lease_owner
+from agents.staff.audit import acting
 from faqs.answers.indexing import settle_now
 from faqs.exceptions import FaqError
 from faqs.files.importing import (
@@ -86,7 +85,7 @@ def _carry_on(key: uuid.UUID, rows: int) -> None:
 
 def run_import(key: uuid.UUID) -> None:
     """Write what is not behind yet; nothing where another process is at it, or it is over."""
-    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    owner = lease_owner()
     if (
         not _free()
         .filter(pk=key)
@@ -95,10 +94,11 @@ def run_import(key: uuid.UUID) -> None:
         return
     preview = ImportPreview.objects.select_related("uploaded_by").get(pk=key)
     try:
-        wanted = wanted_rows(plan_of(preview), preview.chosen)
-        for batch in batches(wanted[preview.done :], settings.FAQ_IMPORT_BATCH):
-            _write_batch(preview, batch)
-        _finish(preview)
+        with acting(preview.uploaded_by, origin="import"):
+            wanted = wanted_rows(plan_of(preview), preview.chosen)
+            for batch in batches(wanted[preview.done :], settings.FAQ_IMPORT_BATCH):
+                _write_batch(preview, batch)
+            _finish(preview)
     except ImportTakenOverError:
         logger.warning("import %s was taken over by another process", key)
     except DatabaseError:
@@ -176,7 +176,5 @@ def _lease_end() -> datetime:
 
 def _nudge(key: uuid.UUID) -> None:
     """Tell a worker. A broker that is away is no error: the reaper asks again."""
-    try:
-        current_app.send_task(RUN_TASK, args=[str(key)], expires=settings.JOB_LEASE_SECONDS)
-    except BrokerError:
-        logger.warning("The broker is unreachable; import %s waits for the reaper.", key)
+    waiting = f"import {key} waits for the reaper"
+    ask_worker(RUN_TASK, str(key), otherwise=waiting, expires=settings.JOB_LEASE_SECONDS)

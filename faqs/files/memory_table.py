@@ -23,6 +23,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
 from agents.models import Deployment
+from agents.texts import read_json, storable
 from faqs.answers.precedence import standing_answer
 from faqs.exceptions import MemoryFileError
 from faqs.memory.array import current_audience
@@ -188,8 +189,8 @@ def _checked(raw: tuple[Any, ...]) -> _Row:
     if personal_data(question):
         raise ValueError(_("la question contient des données personnelles"))
     return _Row(
-        question=question.strip(),
-        answer=answer.strip(),
+        question=storable(question).strip(),
+        answer=storable(answer).strip(),
         metadata=_metadata(metadata),
         embedding=embedding if isinstance(embedding, bytes) else b"",
         created_at=_moment(created_at),
@@ -199,7 +200,7 @@ def _checked(raw: tuple[Any, ...]) -> _Row:
 
 def _metadata(text: Any) -> Mapping[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        found = read_json(text) if text else {}
     except (TypeError, ValueError) as error:
         raise ValueError(_("les métadonnées ne sont pas du JSON")) from error
     if not isinstance(found, dict):

@@ -36,12 +36,12 @@ def ask_for_rows(rows: Sequence[PlannedRow], *, write: Callable[[str], object]) 
     return chosen
 
 
-def side_by_side(planned: PlannedRow, *, width: int = 0) -> Iterator[str]:
+def side_by_side(planned: PlannedRow) -> Iterator[str]:
     """A row beside the answer that it would replace or contradict: `[-gone-]` on the left, `{+new+}` on the right."""
     old = planned.old
     if old is None:
         return
-    width = max(_MIN_WIDTH, width or shutil.get_terminal_size().columns)
+    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns)
     column = (width - 7) // 2
     yield f"line {planned.row.line}: {planned.row.question}"
     for each in planned.contradicts:

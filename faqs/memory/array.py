@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from agents.statements import PreparedSelect, parameter
 from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
-from knowledge.vectors.base import Vector
+from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.cached_matrix import Followed, FollowedCollections, Uncommitted
 
 logger = logging.getLogger(__name__)
@@ -183,7 +182,7 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
         self.held, self._oldest = {}, None
         wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
         rows = self._servable(mark).values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH)
-        while batch := list(islice(rows, _LOAD_BATCH)):
+        for batch in batches(rows, _LOAD_BATCH):
             yield _Entries((), batch, wrong)
 
     def changes(self, mark: MemoryMark) -> _Entries:

@@ -21,7 +21,13 @@ from agents.database import short_write
 from agents.effective import EffectiveConfig
 from agents.models import Deployment
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
-from faqs.memory.origins import Origin, accept_origins, keep_origins, stale_entries
+from faqs.memory.origins import (
+    Origin,
+    accept_origins,
+    forget_origins,
+    keep_origins,
+    stale_entries,
+)
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
@@ -93,19 +99,29 @@ class Draft:
 def holding_shelf(deployment_id: int) -> Iterator[MemoryShelf]:
     """A transaction in which nobody else writes to the shelf."""
     with short_write():
-        MemoryShelf.objects.get_or_create(pk=deployment_id)
-        yield MemoryShelf.objects.select_for_update().get(pk=deployment_id)
+        held = MemoryShelf.objects.select_for_update().filter(pk=deployment_id)
+        shelf = held.first()
+        if shelf is None:
+            MemoryShelf.objects.get_or_create(pk=deployment_id)
+            shelf = held.get()
+        yield shelf
 
 
 @contextmanager
 def writing(deployment_id: int) -> Iterator[MemoryShelf]:
     """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
-    with holding_shelf(deployment_id) as shelf:
-        shelf.version += 1
-        Uncommitted.mark(shelf.uuid)
+    with holding_shelf(deployment_id) as shelf, writing_to(shelf):
         yield shelf
-        _forget_old_deletions(shelf)
-        shelf.save(update_fields=["version", "purged_version"])
+
+
+@contextmanager
+def writing_to(shelf: MemoryShelf) -> Iterator[None]:
+    """What is written to a shelf that is held: under its next version."""
+    shelf.version += 1
+    Uncommitted.mark(shelf.uuid)
+    yield
+    _forget_old_deletions(shelf)
+    shelf.save(update_fields=["version", "purged_version"])
 
 
 def find_entry(draft: Draft) -> CachedResponse | None:
@@ -116,9 +132,15 @@ def find_entry(draft: Draft) -> CachedResponse | None:
 
 def write_entry(draft: Draft) -> CachedResponse:
     """Keep an entry; one with the same scope and key is replaced, and keeps its uses."""
+    with holding_shelf(draft.deployment_id) as shelf:
+        return put_entry(draft, find_entry(draft), shelf)
+
+
+def put_entry(draft: Draft, existing: CachedResponse | None, shelf: MemoryShelf) -> CachedResponse:
+    """Keep an entry, in the place of what `find_entry` finds while the shelf is held."""
     now = timezone.now()
-    with writing(draft.deployment_id) as shelf:
-        entry = find_entry(draft) or CachedResponse(
+    with writing_to(shelf):
+        entry = existing or CachedResponse(
             deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
         )
         entry.question, entry.answer = draft.question, draft.answer
@@ -135,7 +157,9 @@ def write_entry(draft: Draft) -> CachedResponse:
             entry.usage_count = draft.usage_count
         entry.version = shelf.version
         entry.save()
-        AnswerDoubt.objects.filter(response=entry).delete()
+        if existing is not None:
+            AnswerDoubt.objects.filter(response=entry).delete()
+            forget_origins(entry.pk)
         keep_origins(entry.pk, draft.origins)
     return entry
 
@@ -165,6 +189,13 @@ def edit_entry(entry: CachedResponse) -> None:
         # The counter belongs to the lookups that go on meanwhile.
         names = [f.name for f in CachedResponse._meta.concrete_fields if f.name != "usage_count"]
         entry.save(update_fields=[name for name in names if name != "id"])
+
+
+def restore_entry(entry: CachedResponse, values: dict[str, Any], _by: Any) -> None:
+    """Put back what the journal says an entry was."""
+    for name, value in values.items():
+        setattr(entry, name, value)
+    edit_entry(entry)
 
 
 def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:

@@ -11,15 +11,11 @@ touches no database. Without a Qdrant server (`QDRANT_URL`) every memory stays i
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 import numpy as np
-from celery import current_app
-from celery.exceptions import OperationalError
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import Count, F, Q, QuerySet
@@ -27,13 +23,14 @@ from django.utils import timezone
 
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
+from agents.processes.asking import ask_worker
 from agents.remembered import Remembered
 from faqs.memory.array import MemoryMark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself
 from faqs.memory.keys import recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.vectors.base import Point, Query, Vector, VectorStore, Wanted, vector_store
+from knowledge.vectors.base import Point, Query, Vector, VectorStore, Wanted, batches, vector_store
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +122,7 @@ def follow_index(shelf: MemoryShelf) -> IndexReport:
     changed = CachedResponse.objects.filter(deployment_id=shelf.pk, version__gt=reached)
     written, removed = _write(store, collection, shelf, recipe, changed.order_by("pk"))
     gone = DeletedResponse.objects.filter(shelf=shelf, version__gt=reached)
-    for keys in _batches(gone.values_list("response_id", flat=True)):
+    for keys in batches(gone.values_list("response_id", flat=True).iterator(_BATCH), _BATCH):
         removed += len(keys)
         store.delete(collection, [_point_id(shelf, key) for key in keys])
     # Whoever followed meanwhile may have written over newer points: then the next call goes from where that one began.
@@ -188,11 +185,9 @@ def tidy_indexes() -> None:
         return
     if counts:
         _counted.get(timezone.now)
-    try:
-        # A message that waits longer is overtaken by the next one.
-        current_app.send_task(FOLLOW_TASK, args=[counts], expires=settings.JOB_REAP_SECONDS)
-    except OperationalError:
-        logger.warning("The broker is unreachable; the collections of the memory follow later.")
+    # A message that waits longer is overtaken by the next one.
+    later = "the collections of the memory follow later"
+    ask_worker(FOLLOW_TASK, counts, otherwise=later, expires=settings.JOB_REAP_SECONDS)
 
 
 def follow_indexes(*, count: bool) -> None:
@@ -272,7 +267,7 @@ def _write(
     key, size = recipe_key(recipe), recipe.dimensions * _FLOAT32.itemsize
     written = removed = 0
     columns = ("pk", "status", "recipe_key", "embedding")
-    for rows in _batches(entries.values_list(*columns)):
+    for rows in batches(entries.values_list(*columns).iterator(_BATCH), _BATCH):
         points, others = [], []
         for pk, status, of_recipe, embedding in rows:
             servable = status == EntryStatus.VALID and of_recipe == key and len(embedding) == size
@@ -287,12 +282,6 @@ def _write(
             store.delete(collection, others)
         written, removed = written + len(points), removed + len(others)
     return written, removed
-
-
-def _batches(rows: Any) -> Iterator[Sequence[Any]]:
-    remaining = rows.iterator(chunk_size=_BATCH)
-    while batch := list(islice(remaining, _BATCH)):
-        yield batch
 
 
 def _point_id(shelf: MemoryShelf, key: int) -> str:

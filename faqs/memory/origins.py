@@ -6,14 +6,15 @@ from the moment it is committed, whoever made it. Entries of the memory have bot
 that were made from an answer given have passages.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
+from agents.statements import PreparedSelectIn, parameter
 from faqs.models import (
     AnswerChunk,
     CachedResponse,
@@ -23,6 +24,8 @@ from faqs.models import (
     ResponseChunk,
 )
 from knowledge.models import Chunk
+
+_Link = TypeVar("_Link", ResponseChunk, AnswerChunk)
 
 _LOST_PASSAGE = """
 EXISTS (SELECT 1 FROM {origins} origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
@@ -99,7 +102,7 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     A source that names no passage cannot, nor one whose text is no longer in its passage: it changed while the
     answer was being written.
     """
-    by_id = {chunk.pk: chunk for chunk in _fingerprinted(_ids("chunk_id", sources))}
+    by_id = _passages(_ids("chunk_id", sources))
     answers = _answers(_ids("learned_id", sources))
     origins: dict[tuple[int | None, bool, int | None], Origin] = {}
     for source in sources:
@@ -111,11 +114,11 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
                 return None
             origins[None, False, learned_id] = Origin(None, False, mark, learned_id)
             continue
-        chunk = by_id.get(source.get("chunk_id"))
+        chunk = by_id.get(source.get("chunk_id", 0))
         if chunk is None:
             return None
         with_units = source.get("type") == _QA_PAIR
-        used = [unit.get("answer") for unit in chunk.knowledge_units]
+        used = [unit.get("answer") for unit in chunk.units]
         if text not in (used if with_units else [chunk.content]):
             return None
         mark = chunk.marks_units if with_units else chunk.marks_text
@@ -123,20 +126,15 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     return list(origins.values())
 
 
-def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
-    """Make these the origins of an entry, in the caller's transaction."""
+def forget_origins(response_id: int) -> None:
+    """In the transaction that gives an entry others."""
     ResponseChunk.objects.filter(response_id=response_id).delete()
     ResponseAnswer.objects.filter(response_id=response_id).delete()
-    ResponseChunk.objects.bulk_create(
-        ResponseChunk(
-            response_id=response_id,
-            chunk_id=origin.chunk_id,
-            with_units=origin.with_units,
-            fingerprint=origin.fingerprint,
-        )
-        for origin in origins
-        if origin.chunk_id is not None
-    )
+
+
+def keep_origins(response_id: int, origins: Sequence[Origin]) -> None:
+    """Give an entry without origins these, in the caller's transaction."""
+    _keep_chunks(ResponseChunk, response_id, origins)
     ResponseAnswer.objects.bulk_create(
         ResponseAnswer(
             response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint
@@ -149,9 +147,13 @@ def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
 def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
     """Make these the passages of a validated answer, in the caller's transaction."""
     AnswerChunk.objects.filter(response=response).delete()
-    AnswerChunk.objects.bulk_create(
-        AnswerChunk(
-            response=response,
+    _keep_chunks(AnswerChunk, response.pk, origins)
+
+
+def _keep_chunks(model: type[_Link], response_id: int, origins: Iterable[Origin]) -> None:
+    model._default_manager.bulk_create(
+        model(
+            response_id=response_id,
             chunk_id=origin.chunk_id,
             with_units=origin.with_units,
             fingerprint=origin.fingerprint,
@@ -187,7 +189,7 @@ def accept_passages(learned_ids: Sequence[int]) -> None:
 
 def _accept(stored: "models.QuerySet[Any]") -> None:
     origins = list(stored)
-    chunks = {chunk.pk: chunk for chunk in _fingerprinted({o.chunk_id for o in origins})}
+    chunks = _passages({o.chunk_id for o in origins})
     gone = [origin.pk for origin in origins if origin.chunk_id not in chunks]
     stored.model.objects.filter(pk__in=gone).delete()
     standing = [origin for origin in origins if origin.chunk_id in chunks]
@@ -201,18 +203,45 @@ def _ids(name: str, sources: Iterable[Mapping[str, Any]]) -> set[int]:
     return {pk for source in sources if isinstance(pk := source.get(name), int)}
 
 
-def _answers(learned_ids: Iterable[int]) -> dict[int, tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """A passage as it stands, with the marks of what an answer may have been made from."""
+
+    pk: int
+    content: str
+    units: list[dict[str, Any]]
+    marks_text: str
+    marks_units: str
+
+
+def _passages(chunk_ids: Collection[int]) -> dict[int, _Passage]:
+    return {row[0]: _Passage(*row) for row in _PASSAGES.rows(list(chunk_ids))}
+
+
+def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:
     """The text of validated answers that stand, and the mark of each."""
-    standing = LearnedResponse.objects.filter(
-        pk__in=list(learned_ids), status=LearnedStatus.VALID
-    ).annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField())))
-    return {pk: (answer, mark) for pk, answer, mark in standing.values_list("pk", "answer", "mark")}
+    return {pk: (answer, mark) for pk, answer, mark in _ANSWERS.rows(list(learned_ids))}
 
 
-def _fingerprinted(chunk_ids: Iterable[int]) -> "models.QuerySet[Any]":
-    units = Cast("knowledge_units", models.TextField())
-    return (
+_ANSWERS = PreparedSelectIn(
+    parameter(LearnedResponse, "id"),
+    lambda keys: (
+        LearnedResponse.objects.filter(pk__in=keys, status=LearnedStatus.VALID)
+        .order_by()
+        .annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField())))
+        .values_list("pk", "answer", "mark")
+    ),
+)
+_PASSAGES = PreparedSelectIn(
+    parameter(Chunk, "id"),
+    lambda keys: (
         Chunk.objects.served()
-        .filter(pk__in=list(chunk_ids))
-        .annotate(marks_text=MD5("content"), marks_units=MD5(Concat("content", units)))
-    )
+        .filter(pk__in=keys)
+        .order_by()
+        .annotate(
+            marks_text=MD5("content"),
+            marks_units=MD5(Concat("content", Cast("knowledge_units", models.TextField()))),
+        )
+        .values_list("pk", "content", "knowledge_units", "marks_text", "marks_units")
+    ),
+)

@@ -46,6 +46,9 @@ class Agreement:
         return explain_differences(self.disagreements)
 
 
+AGREED = Agreement(())
+
+
 def compare_questions(stored: str, asked: str) -> Agreement:
     """Every difference found between the two questions, the most telling kinds first.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from faqs.second_key.agreement import compare_questions
+from faqs.second_key.agreement import AGREED, Agreement, compare_questions
 from faqs.second_key.disagreement import Disagreement
 
 
@@ -32,16 +32,29 @@ class QuestionVerifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision; `reasons` says why not, « nombre : 2023 ≠ 2024 », and is empty when served."""
+    """The decision; its words are put together where somebody reads them: most decisions of a turn are read by nobody."""
 
     outcome: Outcome
     score: float
-    reasons: tuple[str, ...] = ()
-    explanation: str = ""
-    disagreements: tuple[Disagreement, ...] = ()
+    #: What was refused before the second key was turned.
+    refused: str = ""
+    agreement: Agreement = AGREED
     verified: bool = False
     #: The verifier was asked: one call of a model, whatever came of it.
     consulted: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why not, « nombre : 2023 ≠ 2024 »; empty when served."""
+        return (self.refused,) if self.refused else self.agreement.reasons()
+
+    @property
+    def explanation(self) -> str:
+        return "" if self.agreement.agrees else self.agreement.explain()
+
+    @property
+    def disagreements(self) -> tuple[Disagreement, ...]:
+        return self.agreement.disagreements
 
     @property
     def served(self) -> bool:
@@ -59,22 +72,15 @@ def would_serve(
 ) -> Decision:
     """Both keys, cheapest first. `threshold` None is switched off; equal to the threshold is enough."""
     if threshold is None:
-        return Decision(Outcome.OFF, score, ("off",))
+        return Decision(Outcome.OFF, score, "off")
     if is_follow_up:
-        return Decision(Outcome.FOLLOW_UP, score, ("follow_up",))
+        return Decision(Outcome.FOLLOW_UP, score, "follow_up")
     if score < threshold:
-        return Decision(Outcome.BELOW_THRESHOLD, score, (f"{score:.3f} < {threshold:.3f}",))
+        return Decision(Outcome.BELOW_THRESHOLD, score, f"{score:.3f} < {threshold:.3f}")
     agreement = compare_questions(stored, asked)
     if agreement.agrees:
         return Decision(Outcome.SERVED, score)
     consulted = verifier is not None and agreement.is_open_to_verification
     if consulted and verifier is not None and verifier.confirms(stored, asked):
         return Decision(Outcome.SERVED, score, verified=True, consulted=True)
-    return Decision(
-        Outcome.SECOND_KEY_REFUSED,
-        score,
-        agreement.reasons(),
-        agreement.explain(),
-        agreement.disagreements,
-        consulted=consulted,
-    )
+    return Decision(Outcome.SECOND_KEY_REFUSED, score, agreement=agreement, consulted=consulted)

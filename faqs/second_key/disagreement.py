@@ -1,9 +1,10 @@
 """One reason to refuse, and how it is told to whoever reads a trace."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from faqs.second_key.lexicon import Kind
 
@@ -34,54 +35,55 @@ def in_words(each: Disagreement) -> str:
 def _side(kind: str, words: str) -> str:
     """What clashes is a word of the question, or for two kinds of difference a code of the lexicon."""
     if kind == "question_kind":
-        kinds = _kind_words()
-        return " + ".join(kinds.get(word, word) for word in words.split())
-    if kind == "modality":
-        return {
-            "permission": _("autorisation"),
-            "obligation": _("obligation"),
-            "advice": _("conseil"),
-        }.get(words, words)
-    return words
-
-
-def _kind_words() -> dict[str, str]:
-    return {
-        Kind.NONE: _("sans mot interrogatif"),
-        Kind.WHO: _("qui"),
-        Kind.WHEN: _("quand"),
-        Kind.WHERE: _("où"),
-        Kind.WHY: _("pourquoi"),
-        Kind.HOW: _("comment"),
-        Kind.WHAT: _("quoi, quel"),
-        Kind.HOW_MUCH: _("combien (prix, quantité)"),
-        Kind.HOW_MANY: _("combien (nombre)"),
-        Kind.HOW_LONG: _("combien de temps"),
-        Kind.HOW_OFTEN: _("à quelle fréquence"),
-        Kind.YES_NO: _("oui ou non"),
-        "deadline": _("délai pour agir"),
-        "duration": _("durée"),
-        "lasting": _("durée"),
-        "waiting": _("délai d’attente"),
-        "received": _("somme reçue"),
-        "cost": _("prix"),
-    }
+        return " + ".join(_word(_KINDS, word) for word in words.split())
+    return _word(_MODALITIES, words) if kind == "modality" else words
 
 
 def label(kind: str) -> str:
-    labels = {
-        "number": _("nombre"),
-        "date": _("date"),
-        "unit": _("unité"),
-        "negation": _("négation"),
-        "polarity": _("sens contraire"),
-        "name": _("nom"),
-        "question_kind": _("type de question"),
-        "modality": _("droit ou obligation"),
-        "scope": _("portée"),
-        "role": _("rôle"),
-        "tense": _("temps"),
-        "length": _("longueur"),
-        "content": _("mot"),
-    }
-    return labels.get(kind, kind)
+    return _word(_LABELS, kind)
+
+
+def _word(table: Mapping[str, str], code: str) -> str:
+    return _(table[code]) if code in table else code
+
+
+_MODALITIES = {
+    "permission": gettext_noop("autorisation"),
+    "obligation": gettext_noop("obligation"),
+    "advice": gettext_noop("conseil"),
+}
+_KINDS: Mapping[str, str] = {
+    Kind.NONE: gettext_noop("sans mot interrogatif"),
+    Kind.WHO: gettext_noop("qui"),
+    Kind.WHEN: gettext_noop("quand"),
+    Kind.WHERE: gettext_noop("où"),
+    Kind.WHY: gettext_noop("pourquoi"),
+    Kind.HOW: gettext_noop("comment"),
+    Kind.WHAT: gettext_noop("quoi, quel"),
+    Kind.HOW_MUCH: gettext_noop("combien (prix, quantité)"),
+    Kind.HOW_MANY: gettext_noop("combien (nombre)"),
+    Kind.HOW_LONG: gettext_noop("combien de temps"),
+    Kind.HOW_OFTEN: gettext_noop("à quelle fréquence"),
+    Kind.YES_NO: gettext_noop("oui ou non"),
+    "deadline": gettext_noop("délai pour agir"),
+    "duration": gettext_noop("durée"),
+    "lasting": gettext_noop("durée"),
+    "waiting": gettext_noop("délai d’attente"),
+    "received": gettext_noop("somme reçue"),
+    "cost": gettext_noop("prix"),
+}
+_LABELS = {
+    "number": gettext_noop("nombre"),
+    "date": gettext_noop("date"),
+    "unit": gettext_noop("unité"),
+    "negation": gettext_noop("négation"),
+    "polarity": gettext_noop("sens contraire"),
+    "name": gettext_noop("nom"),
+    "question_kind": gettext_noop("type de question"),
+    "modality": gettext_noop("droit ou obligation"),
+    "scope": gettext_noop("portée"),
+    "role": gettext_noop("rôle"),
+    "tense": gettext_noop("temps"),
+    "length": gettext_noop("longueur"),
+    "content": gettext_noop("mot"),
+}

@@ -9,6 +9,7 @@ from itertools import islice
 
 from django.utils.translation import gettext as _
 
+from agents.hooks import Hooks
 from knowledge.language.classes import word_class
 from knowledge.language.folding import fold, words
 
@@ -20,18 +21,12 @@ _SHOWN_CONFLICTS = 3
 #: For the key of an agent and the two forms: pairs of questions that would be one, though people answered them differently.
 ConflictCheck = Callable[[int, str, str], Iterator[tuple[str, str]]]
 
-_conflict_checks: list[ConflictCheck] = []
-_opposition_checks: list[Callable[[str, str], bool]] = []
-
-
-def register_opposition_check(are_opposites: Callable[[str, str], bool]) -> None:
-    """Have `are_opposites` asked about every pair that staff add; registered once, at start."""
-    _opposition_checks.append(are_opposites)
-
-
-def register_conflict_check(find_conflicts: ConflictCheck) -> None:
-    """Have `find_conflicts` asked about every pair that staff add; registered once, at start."""
-    _conflict_checks.append(find_conflicts)
+_conflict_checks: Hooks[ConflictCheck] = Hooks()
+#: Asked about every pair that staff add.
+register_conflict_check = _conflict_checks.register
+_opposition_checks: Hooks[Callable[[str, str], bool]] = Hooks()
+#: Asked about every pair that staff add.
+register_opposition_check = _opposition_checks.register
 
 
 def conflicts_with(agent_id: int, short: str, long: str) -> str:

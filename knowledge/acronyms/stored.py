@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from agents.hooks import Hooks
 from agents.remembered import Remembered
 from knowledge.acronyms.finding import SpelledOut, letters_of, spelled_out
 from knowledge.acronyms.readings import NO_FORMS, Form, Forms
@@ -27,12 +28,9 @@ _tables: Remembered[Forms] = Remembered("CONFIG_CACHE_SECONDS")
 #: Told the forms of an agent that questions are read by from now on.
 FormsListener = Callable[[int, Forms], None]
 
-_forms_listeners: list[FormsListener] = []
-
-
-def register_forms_listener(listener: FormsListener) -> None:
-    """Have `listener` told, after the commit, what forms an agent has now that it had not; registered once, at start."""
-    _forms_listeners.append(listener)
+_forms_listeners: Hooks[FormsListener] = Hooks()
+#: Told, after the commit, what forms an agent has now that it had not.
+register_forms_listener = _forms_listeners.register
 
 
 def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:

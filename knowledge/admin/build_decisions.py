@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from agents.admin_base import admin_page, admin_url, database_keys, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent, IndexingMethod
+from agents.staff.scope import agents_for
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
 from knowledge.indexing.jobs.decisions import (
     approve_build,
@@ -66,7 +67,8 @@ def roll_indexes_back(request: HttpRequest) -> HttpResponse:
         title=_("Revenir à la génération précédente"),
         explanation=_(
             "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
-            "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction."
+            "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction. "
+            "Aucun contrôle ne l’arrête : c’est la sortie de secours, et le journal en garde la trace."
         ),
         confirm=_("Revenir en arrière"),
     )
@@ -87,8 +89,8 @@ def _confirmed(
 
 @require_POST
 def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
-    require(request, "knowledge.change_indexbuild")
     build = get_object_or_404(IndexBuild, pk=build_id)
+    require(request, "knowledge.change_indexbuild", row=build)
     retry_builds(request, [build])
     return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
 
@@ -155,8 +157,8 @@ DECISIONS = {
 
 @require_POST
 def decide(request: HttpRequest, build_id: int, verb: str) -> HttpResponse:
-    require(request, "knowledge.change_indexbuild")
     build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
+    require(request, "knowledge.change_indexbuild", row=build)
     decision = DECISIONS[verb]
     try:
         is_too_late = decision.carry_out(build) is False
@@ -174,7 +176,7 @@ def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
     """Every index of the agents named in the address, or only those of the methods it names."""
     wanted = set(request.GET.getlist("method"))
     keys = database_keys(request.GET.getlist("agent"))
-    agents = Agent.objects.filter(pk__in=keys).prefetch_related("deployments__agent")
+    agents = agents_for(request).filter(pk__in=keys).prefetch_related("deployments__agent")
     indexes = [
         (agent, method)
         for agent in agents
@@ -203,6 +205,13 @@ def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpRespons
                 len(builds),
             )
             % {"count": len(builds)},
+        )
+    if not staged and any(build.needs_approval for build in builds):
+        messages.info(
+            request,
+            _(
+                "Un contrôle garde cet index : une fois préparé, il attend que vous le mettiez en service."
+            ),
         )
     return _to_builds(request, builds)
 

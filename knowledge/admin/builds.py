@@ -19,9 +19,10 @@ from agents.admin_base import (
     admin_url,
     badge,
     bullets,
-    change_link,
     link,
+    linked,
     long_text,
+    open_to,
     progress_bar,
     rounded,
     stacked,
@@ -139,8 +140,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             shown.append(left)
         return (*shown, details)
 
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("knowledge.change_indexbuild")
+    has_retry_permission = open_to("knowledge.change_indexbuild")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -165,7 +165,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("points"))
     def changes(self, build: IndexBuild) -> str:
-        return gettext("%(added)d ajoutés, %(removed)d retirés, %(changed)d modifiés") % {
+        return gettext("ajoutés : %(added)d · retirés : %(removed)d · modifiés : %(changed)d") % {
             key: build.preview.get(key, 0) for key in ("added", "removed", "changed")
         }
 
@@ -178,7 +178,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         """Only the questions that retrieve something else; the others are counted."""
         asked = build.preview.get("questions", [])
         changed = [each for each in asked if each["is_changed"]]
-        counted = gettext("%(changed)d questions sur %(all)d retrouvent autre chose.") % {
+        counted = gettext("Questions qui retrouvent autre chose : %(changed)d sur %(all)d.") % {
             "changed": len(changed),
             "all": len(asked),
         }
@@ -217,9 +217,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         is_written = build.kind == BuildKind.QUESTIONS
         return f"{build.get_kind_display()} · {documents}" if is_written else documents
 
-    @admin.display(description=_("agent"), ordering="agent__name")
-    def agent_link(self, build: IndexBuild) -> str:
-        return change_link(build.agent)
+    agent_link = linked("agent", _("agent"), ordering="agent__name")
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, build: IndexBuild) -> SafeString:

@@ -1,7 +1,7 @@
 """Passages, edited beside what their document says. They come from documents: none is added or deleted here."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -18,16 +18,18 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from agents.admin_base import (
+    ConditionFilter,
     StaffAdmin,
     Tone,
     admin_url,
     badge,
     bullets,
-    change_link,
+    linked,
     long_text,
     require,
 )
 from agents.models import Agent
+from agents.staff.scope import visible
 from knowledge.admin.chunk_form import ChunkForm
 from knowledge.editing import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
@@ -42,31 +44,17 @@ _ORIGIN_TONES: dict[str, Tone] = {
 }
 
 
-class EditedFilter(admin.SimpleListFilter):
+class EditedFilter(ConditionFilter):
     """What staff have changed, and where the document has changed since."""
 
     title = _("travail de l’équipe")
     parameter_name = "staff"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [
-            ("conflict", _("Conflit à régler")),
-            ("edited", _("Modifié par l’équipe")),
-            ("disabled", _("Désactivé")),
-            ("rejected", _("Questions écartées")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        match self.value():
-            case "conflict":
-                return queryset.filter(conflict__isnull=False)
-            case "edited":
-                return queryset.filter(source__isnull=False)
-            case "disabled":
-                return queryset.filter(enabled=False)
-            case "rejected":
-                return queryset.exclude(rejected_units=[])
-        return queryset
+    conditions: ClassVar = {
+        "conflict": (_("Conflit à régler"), lambda rows: rows.filter(conflict__isnull=False)),
+        "edited": (_("Modifié par l’équipe"), lambda rows: rows.filter(source__isnull=False)),
+        "disabled": (_("Désactivé"), lambda rows: rows.filter(enabled=False)),
+        "rejected": (_("Questions écartées"), lambda rows: rows.exclude(rejected_units=[])),
+    }
 
 
 @admin.register(Chunk)
@@ -231,9 +219,7 @@ class ChunkAdmin(StaffAdmin):
     def excerpt(self, chunk: Chunk) -> SafeString:
         return format_html('<span class="rp-clip">{}</span>', Truncator(chunk.content).chars(140))
 
-    @admin.display(description=_("document"), ordering="document__name")
-    def document_link(self, chunk: Chunk) -> str:
-        return change_link(chunk.document)
+    document_link = linked("document", _("document"), ordering="document__name")
 
     @admin.display(description=_("rang"), ordering="index")
     def rank(self, chunk: Chunk) -> int:
@@ -284,7 +270,7 @@ def _documents_by_agent(chunks: QuerySet[Chunk]) -> dict[Agent, list[int]]:
 def resolve_chunk(request: HttpRequest, chunk_id: int) -> HttpResponse:
     """End a conflict by staff's version or by the document's."""
     require(request, "knowledge.change_chunk")
-    chunk = get_object_or_404(Chunk, pk=chunk_id)
+    chunk = get_object_or_404(visible(request, Chunk.objects.all()), pk=chunk_id)
     choice = request.POST.get("choice")
     if choice not in ("staff", "document"):
         raise Http404(gettext("Ce choix n’existe pas."))

@@ -8,7 +8,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from agents.admin_base import ReadOnlyAdmin, Tone, badge, change_link, rounded, stacked
+from agents.admin_base import ReadOnlyAdmin, Tone, badge, change_link, open_to, rounded, stacked
 from knowledge.models import OverlapKind, QuestionOverlap
 
 
@@ -22,8 +22,7 @@ class QuestionOverlapAdmin(ReadOnlyAdmin):
     ordering = ("dismissed", "kind", "-similarity")
     actions = ("accept", "reopen")
 
-    def has_decide_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("knowledge.change_questionoverlap")
+    has_decide_permission = open_to("knowledge.change_questionoverlap")
 
     @admin.action(description=_("Accepter telles quelles"), permissions=["decide"])
     def accept(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import ReadOnlyAdmin, admin_page, admin_url, database_keys, require
 from agents.models import Agent
+from agents.staff.scope import agents_for
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.questions.estimate import Estimate, estimate_questions
 from knowledge.models import BuildStatus, IndexBuild, QuestionSpending
@@ -27,7 +28,7 @@ def begin_questions(request: HttpRequest) -> HttpResponse:
     """Show what the waiting questions of the chosen agents would take, then queue them."""
     require(request, "knowledge.add_indexbuild")
     keys = database_keys(request.GET.getlist("agent"))
-    agents = list(Agent.objects.filter(pk__in=keys))
+    agents = list(agents_for(request).filter(pk__in=keys))
     if not agents:
         raise Http404(_("Aucun agent n’a été choisi."))
     if request.method == "POST":

@@ -1,6 +1,6 @@
 """Acronyms that documents spell out and synonyms of staff: read, corrected, confirmed, refused, added."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, Tone, badge, change_link
+from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, change_link
 from knowledge.acronyms.objections import conflicts_with, objection_to
 from knowledge.acronyms.readings import Form
 from knowledge.acronyms.stored import keys_of, refresh_tables, tell_new_forms
@@ -51,17 +51,16 @@ class SynonymForm(forms.ModelForm[Synonym]):
         return cleaned
 
 
-class OriginFilter(admin.SimpleListFilter):
+class OriginFilter(ConditionFilter):
     title = _("origine")
     parameter_name = "origin"
-
-    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
-        return [("documents", _("Documents")), ("staff", _("Équipe"))]
-
-    def queryset(self, _request: HttpRequest, queryset: QuerySet[Synonym]) -> QuerySet[Synonym]:
-        if self.value() is None:
-            return queryset
-        return queryset.filter(documents__isnull=self.value() == "staff").distinct()
+    conditions: ClassVar = {
+        "documents": (
+            _("Documents"),
+            lambda rows: rows.filter(documents__isnull=False).distinct(),
+        ),
+        "staff": (_("Équipe"), lambda rows: rows.filter(documents__isnull=True).distinct()),
+    }
 
 
 @admin.register(Synonym)

@@ -9,6 +9,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.defaultfilters import filesizeformat
@@ -20,6 +21,7 @@ from unfold.widgets import INPUT_CLASSES, UnfoldAdminSelectWidget
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Agent
+from agents.staff.scope import agents_for
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
@@ -34,7 +36,9 @@ class SeveralFilesInput(forms.FileInput):
 class SeveralFilesField(forms.FileField):
     """Any number of files. Each is judged on its own when it is stored, so one bad file refuses no other."""
 
-    widget = SeveralFilesInput
+    widget = SeveralFilesInput(
+        attrs={"class": " ".join(INPUT_CLASSES), "accept": ",".join(sorted(SUPPORTED_SUFFIXES))}
+    )
 
     def clean(self, data: Any, initial: Any = None) -> "list[UploadedFile[bytes]]":
         files = [file for file in data or [] if file]
@@ -58,15 +62,11 @@ class AddDocumentsForm(forms.Form):
         empty_label=_("Aucune"),
         help_text=_("La même pour tous les fichiers de cet envoi."),
     )
-    uploads = SeveralFilesField(
-        label=_("Fichiers"),
-        widget=SeveralFilesInput(
-            attrs={"class": " ".join(INPUT_CLASSES), "accept": ",".join(sorted(SUPPORTED_SUFFIXES))}
-        ),
-    )
+    uploads = SeveralFilesField(label=_("Fichiers"))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
         self.fields["uploads"].help_text = gettext(
             "PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV ; %(size)s au plus chacun, %(count)d fichiers au plus à la fois. "
             "Un fichier du même nom qu’un document de l’agent remplace son contenu."
@@ -97,7 +97,10 @@ class UploadOutcome:
 def add_documents(request: HttpRequest) -> HttpResponse:
     require(request, "knowledge.add_document")
     form = AddDocumentsForm(
-        request.POST or None, request.FILES or None, initial={"agent": request.GET.get("agent")}
+        request.POST or None,
+        request.FILES or None,
+        initial={"agent": request.GET.get("agent")},
+        agents=agents_for(request),
     )
     if request.method == "POST" and form.is_valid():
         agent = form.cleaned_data["agent"]
@@ -117,7 +120,7 @@ def add_documents(request: HttpRequest) -> HttpResponse:
         model=Document,
         title=gettext("Ajouter des documents"),
         form=form,
-        has_agents=Agent.objects.exists(),
+        has_agents=agents_for(request).exists(),
         media=form.media,
     )
 
@@ -198,8 +201,8 @@ def _build_or_documents_url(request: HttpRequest, build: IndexBuild) -> str:
 @require_safe
 def download_file(request: HttpRequest, document_id: int) -> HttpResponse | FileResponse:
     """The file as it was given, always as a download: its content is never shown as a page of this site."""
-    require(request, "knowledge.view_document")
     document = get_object_or_404(Document, pk=document_id)
+    require(request, "knowledge.view_document", row=document)
     try:
         file = document.file.open("rb")
     except (OSError, ValueError) as error:

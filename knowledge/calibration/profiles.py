@@ -1,7 +1,7 @@
-"""Thresholds belong to an embedding model: the profile of each known model, with what was measured at its values.
+"""Thresholds belong to an embedding model: the profile of each known model; `benchmarks/thresholds` has what was measured there.
 
 `threshold_profile` returns None for an unknown model: direct and cached answers then stay off until it is calibrated
-(`calibrate_thresholds`). Figures are typed in from `benchmarks/thresholds`; one that was not measured is None, never a guess.
+(`calibrate_thresholds`). A value that was not measured is None, never a guess.
 """
 
 import math
@@ -52,7 +52,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdProfile:
-    """The three thresholds of one model (all inclusive) and the rates measured there, second key included.
+    """The thresholds of one model (all inclusive).
 
     `guard_rail` is for chunks without questions, `guard_rail_questions` for those that have some: questions lie much
     closer to questions than to passages.
@@ -60,50 +60,26 @@ class ThresholdProfile:
     `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
     compared with the sum, those of questions with the middle between it and the cosine of the nearest question, the other
     thresholds with the cosine. None: not measured, search is by the vector alone.
-
-    `direct_*` and `memory_*`: same-answer pairs served, and pairs served that have another answer. `guard_pass` and
-    `guard_false_pass`: questions inside and outside the subject that pass the guard rail.
     """
 
     model: str
     direct_answer: float | None
     memory: float | None
     guard_rail: float | None
-    measured: bool
-    source: str
-    direct_hit: Rate | None = None
-    direct_false_hit: Rate | None = None
-    memory_hit: Rate | None = None
-    memory_false_hit: Rate | None = None
-    guard_pass: Rate | None = None
-    guard_false_pass: Rate | None = None
     #: From which two questions are taken to be about the same thing where no second key decides (grouping).
     same_meaning: float | None = None
     #: From which two questions are compared at all for answers that contradict each other (`faqs.contradiction`).
     same_situation: float | None = None
     lexical_weight: float | None = None
     guard_rail_questions: float | None = None
-    guard_questions_pass: Rate | None = None
-    guard_questions_false_pass: Rate | None = None
 
-
-#: Rates on pairs that no rule was changed for, written by the rules' author. Their one wrong answer was mended since and is
-#: still counted: it was read. Guard rail: all questions inside and outside (near, far, other) at the value.
-_BENCHMARK = (
-    "benchmarks/thresholds, held-out pairs (fr_heldout, en_heldout): "
-    "python -m benchmarks.thresholds.run --sample 1200 --model {model}"
-)
 
 _PROFILES: dict[str, ThresholdProfile] = {
     profile.model: profile
     for profile in (
+        # Not measured: seed 001 §3.2, seed 000 §4, seed 004 §3.
         ThresholdProfile(
-            model="text-embedding-3-small",
-            direct_answer=0.95,
-            memory=0.85,
-            guard_rail=0.5,
-            measured=False,
-            source="seed 001 §3.2, seed 000 §4, seed 004 §3",
+            model="text-embedding-3-small", direct_answer=0.95, memory=0.85, guard_rail=0.5
         ),
         ThresholdProfile(
             model="universal-sentence-encoder-multilingual-3",
@@ -113,17 +89,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             same_meaning=0.75,
             same_situation=0.30,
             lexical_weight=0.60,
-            measured=True,
-            source=_BENCHMARK.format(model="universal-sentence-encoder-multilingual-3"),
-            direct_hit=Rate(77, 112),
-            direct_false_hit=Rate(1, 120),
-            memory_hit=Rate(77, 112),
-            memory_false_hit=Rate(1, 120),
-            guard_pass=Rate(1146, 1200),
-            guard_false_pass=Rate(931, 3538),
             guard_rail_questions=0.492,
-            guard_questions_pass=Rate(190, 200),
-            guard_questions_false_pass=Rate(170, 1218),
         ),
         ThresholdProfile(
             model="multilingual-e5-small",
@@ -133,17 +99,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             same_meaning=0.92,
             same_situation=0.80,
             lexical_weight=0.10,
-            measured=True,
-            source=_BENCHMARK.format(model="multilingual-e5-small"),
-            direct_hit=Rate(79, 112),
-            direct_false_hit=Rate(1, 120),
-            memory_hit=Rate(79, 112),
-            memory_false_hit=Rate(1, 120),
-            guard_pass=Rate(1145, 1200),
-            guard_false_pass=Rate(733, 3538),
             guard_rail_questions=0.900,
-            guard_questions_pass=Rate(190, 200),
-            guard_questions_false_pass=Rate(95, 1218),
         ),
     )
 }
@@ -177,21 +133,5 @@ def threshold_profile(model: str, index: str = "") -> ThresholdProfile | None:
     own = _calibrated.get((model, index)) or _calibrated.get((model, ""))
     if own is None:
         return shipped
-    base = shipped or ThresholdProfile(
-        model=model, direct_answer=None, memory=None, guard_rail=None, measured=True, source=""
-    )
-    return replace(
-        base,
-        direct_answer=own.direct_answer,
-        memory=own.memory,
-        measured=True,
-        source=own.source,
-        direct_hit=own.hit,
-        direct_false_hit=own.false_hit,
-        memory_hit=own.hit,
-        memory_false_hit=own.false_hit,
-    )
-
-
-def known_models() -> tuple[str, ...]:
-    return tuple(sorted(_PROFILES))
+    base = shipped or ThresholdProfile(model, direct_answer=None, memory=None, guard_rail=None)
+    return replace(base, direct_answer=own.direct_answer, memory=own.memory)

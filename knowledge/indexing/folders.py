@@ -19,6 +19,7 @@ from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import count_points
 from knowledge.models import Category, Chunk, Document, DocumentStatus
 from knowledge.reading.versions import is_read_by_newest
+from knowledge.vectors.base import batches
 
 _BATCH = 500
 
@@ -126,8 +127,7 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
     report.unchanged += len(keys)
     report.documents += len(keys)
     methods = sorted(agent.methods_in_use())
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
+    for batch in batches(keys, _BATCH):
         chunks = Chunk.objects.filter(document__in=batch)
         report.chunks += chunks.count()
         report.waiting += chunks.waiting().count()

@@ -28,7 +28,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent
 from knowledge.acronyms.stored import learn_from
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.exceptions import MachineTroubleError, UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sites import SiteLayouts
@@ -37,6 +37,7 @@ from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.parsing.registry import check_size
 from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.reading.versions import is_read_by_newest, reader_version
+from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +125,11 @@ def index_documents(
 
 def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: IndexReport) -> bool:
     """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
-    found = read_stored(reader, layouts, document)
+    try:
+        found = read_stored(reader, layouts, document)
+    except MachineTroubleError as error:
+        refuse(document, f"{error.public_message} ({error})", report, may_pass=True)
+        return False
     with transaction.atomic():
         rows = Document.objects.select_for_update().filter(pk=document.pk)
         digest = rows.values_list("file_hash", flat=True).first()
@@ -146,7 +151,7 @@ def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: Index
 
 
 def read_stored(reader: Reader, layouts: SiteLayouts, document: Document) -> ReadDocument | str:
-    """What a document's stored file says, or why it could not be read."""
+    """What a document's stored file says, or why it could not be read; raises `MachineTroubleError`."""
     try:
         with document.file.open("rb") as file:
             data = file.read()
@@ -158,6 +163,8 @@ def read_stored(reader: Reader, layouts: SiteLayouts, document: Document) -> Rea
             "Le fichier n’est pas dans le stockage des documents que voit ce worker (DOCUMENT_STORAGE)."
         )
     except (OSError, ValueError) as error:
+        if (trouble := machine_trouble(error)) is not None:
+            raise trouble from error
         # `ValueError`: a document whose file was never stored.
         return getattr(error, "strerror", None) or str(error)
 

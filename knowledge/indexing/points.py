@@ -8,6 +8,7 @@ vector. Ids are deterministic, so writing again overwrites and never doubles.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.indexing.report import OnProgress, no_progress
@@ -43,13 +44,9 @@ class PlannedPoint:
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
 
-_sources: list[PointSource] = []
-
-
-def register_point_source(source: PointSource) -> None:
-    """Have `source` asked for its points at every rebuild; registering twice is registering once."""
-    if source not in _sources:
-        _sources.append(source)
+_sources: Hooks[PointSource] = Hooks()
+#: Asked for its points at every rebuild.
+register_point_source = _sources.register
 
 
 def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:

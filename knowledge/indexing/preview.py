@@ -4,7 +4,6 @@ The comparison runs the production search over both generations. A dry run fills
 end. Apps above this one register where real questions are (`register_question_source`).
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any
 
 from django.conf import settings
 
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
+from agents.texts import read_json
 from knowledge.exceptions import (
     CollectionMissingError,
     EmbeddingInputError,
@@ -36,13 +37,9 @@ QuestionSource = Callable[[Agent, int], Sequence[str]]
 #: Passages compared for each question.
 COMPARED_PASSAGES = 5
 _EXCERPT = 160
-_sources: list[QuestionSource] = []
-
-
-def register_question_source(source: QuestionSource) -> None:
-    """Have `source` asked for real questions; registering twice is registering once."""
-    if source not in _sources:
-        _sources.append(source)
+_sources: Hooks[QuestionSource] = Hooks()
+#: Asked for real questions.
+register_question_source = _sources.register
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +143,8 @@ def questions_from_file(path: Path) -> list[str]:
 
 def _question(line: str) -> str:
     try:
-        value = json.loads(line)
-    except json.JSONDecodeError:
+        value = read_json(line)
+    except ValueError:
         return line
     found = value.get("question") if isinstance(value, dict) else value
     return found.strip() if isinstance(found, str) else ""

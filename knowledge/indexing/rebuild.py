@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
+from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from knowledge.acronyms.stored import learn_from
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, KnowledgeError
@@ -133,13 +134,17 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Put the generation before the current one in service again, its points of other apps as of now; returns its name."""
+    """Put the generation before the current one in service again, its points of other apps as of now; returns its name.
+
+    The way out of an emergency: no gate is asked, and the journal says so.
+    """
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
     left = store.resolve_alias(alias)
     store.point_alias(alias, target)
     # The generation that was left is nobody's target: it goes with the next rebuild.
     store.point_alias(previous_alias(agent, method), target)
+    log_event(agent, INDEX_IN_SERVICE, left, target)
     # What was written to the other generation meanwhile.
     _follow_registered(agent, method, target, donor=left)
     return target

@@ -16,6 +16,7 @@ from knowledge.indexing.sites import SiteLayouts
 from knowledge.models import BuildPhase, Document, DocumentStatus
 from knowledge.reading.isolation import ReadDocument, isolated_reader
 from knowledge.reading.versions import read_by_older
+from knowledge.vectors.base import batches
 
 #: Documents that are read, then written, together: a run that is cut goes on after the last such batch.
 _BATCH = 20
@@ -102,5 +103,5 @@ def _batches(documents: Iterable[Document]) -> Iterator[tuple[Agent, list[Docume
     for document in documents:
         by_agent.setdefault(document.agent, []).append(document)
     for agent, of_agent in by_agent.items():
-        for start in range(0, len(of_agent), _BATCH):
-            yield agent, of_agent[start : start + _BATCH]
+        for batch in batches(of_agent, _BATCH):
+            yield agent, batch

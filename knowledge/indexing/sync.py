@@ -26,6 +26,7 @@ from knowledge.indexing.points import (
 )
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
+from knowledge.troubles import staff_reason
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import (
     current_generation,
@@ -76,7 +77,7 @@ def write_documents(
         except (VectorStoreUnavailableError, EmbeddingUnavailableError) as error:
             failures += 1
             for document in group:
-                refuse(document, str(error.public_message), report, may_pass=True)
+                refuse(document, staff_reason(error), report, may_pass=True)
         except EmbeddingInputError:
             written += _write_alone(agent, group, methods, report)
         else:

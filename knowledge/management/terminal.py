@@ -6,11 +6,14 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import unescape
 from pathlib import PurePath
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.utils.html import strip_tags
+from django.utils.safestring import SafeString
 from tqdm import tqdm
 
 from agents.exceptions import ApplicationError
@@ -63,7 +66,10 @@ def errors_to_terminal() -> Iterator[None]:
     try:
         yield
     except ApplicationError as error:
-        raise CommandError(f"{error.public_message} ({error})") from error
+        said = error.public_message
+        if isinstance(said, SafeString):  # made for a page, with links
+            said = unescape(strip_tags(said))
+        raise CommandError(f"{said} ({error})") from error
     except DatabaseError as error:
         raise CommandError(
             f"The database cannot be used: {error}. "

@@ -1,18 +1,15 @@
 """Rows of questions and answers: CSV files, and what spreadsheets share with them. One block a row, its category with it.
 
-Columns are found by name in French or English, whatever their case, accents and order; others are ignored. A row without
-its question or its answer is left out with a notice that names its line.
+A row without its question or its answer is left out with a notice that names its line.
 """
 
 import csv
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from django.utils.translation import gettext as _
 
-from knowledge.language.folding import fold_to_letters
 from knowledge.models import SourceType
 from knowledge.parsing.base import (
     Block,
@@ -24,17 +21,8 @@ from knowledge.parsing.base import (
 )
 from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.text import decode_text
+from knowledge.question_tables import csv_dialect, csv_rows
 
-_COLUMNS = {
-    "question": "question",
-    "questions": "question",
-    "answer": "answer",
-    "answers": "answer",
-    "reponse": "answer",
-    "reponses": "answer",
-    "category": "category",
-    "categorie": "category",
-}
 _HTML = re.compile(
     r"</?(?:p|div|br|ul|ol|li|a|strong|em|b|i|u|h[1-6]|table|tr|td|span|sup)\b[^>]*>"
     r"|&(?:[a-zA-Z]{2,8}|#\d{2,5});",
@@ -45,11 +33,19 @@ _MAX_NOTICES = 100
 
 def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
     text = decode_text(data, filename=filename)
-    delimiter, columns = _dialect(text, filename=filename)
+    if (found := csv_dialect(text)) is None:
+        raise unreadable(
+            f"{filename}: no question and answer columns",
+            _(
+                "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
+                "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
+            ),
+        )
+    delimiter, columns = found
     blocks: list[Block] = []
     notices: list[str] = []
     try:
-        for line, row in islice(_rows(text, delimiter), 1, None):
+        for line, row in islice(csv_rows(text, delimiter), 1, None):
             add_question_row(line, row, columns, blocks, notices)
     except csv.Error as error:
         raise unreadable(
@@ -63,43 +59,6 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
     return ParsedDocument(
         title_from_filename(filename), tuple(blocks), SourceType.CSV, some_notices(notices)
     )
-
-
-def _dialect(text: str, *, filename: str) -> tuple[str, dict[str, int]]:
-    """The delimiter under which the header has the columns, and where they are."""
-    for delimiter in ",;\t|":
-        try:
-            header = next((row for _line, row in _rows(text, delimiter)), [])
-        except csv.Error:
-            continue
-        if columns := question_columns(header):
-            return delimiter, columns
-    raise unreadable(
-        f"{filename}: no question and answer columns",
-        _(
-            "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
-            "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
-        ),
-    )
-
-
-def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, with the line they begin on."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    line = 1
-    for row in reader:
-        if any(cell.strip() for cell in row):
-            yield line, row
-        line = reader.line_num + 1
-
-
-def question_columns(header: Sequence[str]) -> dict[str, int]:
-    """Where the header has its question, answer and category; empty without the first two."""
-    columns: dict[str, int] = {}
-    for index, name in enumerate(header):
-        if meaning := _COLUMNS.get(fold_to_letters(name)):
-            columns.setdefault(meaning, index)
-    return columns if {"question", "answer"} <= columns.keys() else {}
 
 
 def add_question_row(

@@ -32,7 +32,8 @@ from knowledge.parsing.base import (
     table_text,
     unreadable,
 )
-from knowledge.parsing.csv import add_question_row, question_columns, some_notices
+from knowledge.parsing.csv import add_question_row, some_notices
+from knowledge.question_tables import question_columns
 
 #: Names that programs give to sheets say nothing.
 _DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)

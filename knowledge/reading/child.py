@@ -59,7 +59,7 @@ def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None
 
     from django.utils import translation
 
-    from knowledge.exceptions import UnreadableDocumentError
+    from knowledge.exceptions import DiskFullError, UnreadableDocumentError
     from knowledge.parsing.html.site import SiteLayout
     from knowledge.reading.isolation import (
         failed_parser_message,
@@ -67,6 +67,7 @@ def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None
         read_here,
         shape_here,
     )
+    from knowledge.troubles import machine_trouble
 
     with translation.override(question["language"]):
         try:
@@ -74,14 +75,16 @@ def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None
                 return asdict(shape_here(data, filename=question["filename"]))
             known = SiteLayout.from_json(layout) if layout else None
             return read_as_json(read_here(data, filename=question["filename"], layout=known))
-        except UnreadableDocumentError as error:
-            return {"refused": str(error.public_message), "detail": str(error)}
         except MemoryError:
             os._exit(os.EX_OSERR)  # what is left of the memory is not worth counting on
         except Exception as error:
-            # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
-            logging.getLogger(__name__).exception("A parser failed.")
-            return {"refused": failed_parser_message(), "detail": type(error).__name__}
+            if (trouble := machine_trouble(error)) is not None:
+                return {"trouble": str(trouble), "is_full": isinstance(trouble, DiskFullError)}
+            if not isinstance(error, UnreadableDocumentError):
+                # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
+                logging.getLogger(__name__).exception("A parser failed.")
+                return {"refused": failed_parser_message(), "detail": type(error).__name__}
+            return {"refused": str(error.public_message), "detail": str(error)}
 
 
 def _reply(replies: BinaryIO, data: bytes) -> None:

@@ -21,7 +21,8 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from knowledge.exceptions import UnreadableDocumentError
+from agents.texts import read_json
+from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
 from knowledge.language.detection import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument, unreadable
@@ -29,6 +30,7 @@ from knowledge.parsing.html.site import PageShape, SiteLayout
 from knowledge.parsing.registry import parse_document
 from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
 from knowledge.reading.places import placed_chunks
+from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ class Reader:
         self._told: SiteLayout | None = None
 
     def read(self, data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
-        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory."""
+        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and `MachineTroubleError`."""
         if not settings.PARSE_ISOLATED:
             return _guarded(data, filename=filename, layout=layout)
         self._started()
@@ -73,6 +75,7 @@ class Reader:
         return PageShape(**self._answer(data, filename, {"shape": True}))
 
     def _answer(self, data: bytes, filename: str, question: dict[str, Any]) -> dict[str, Any]:
+        self._started()
         try:
             reply = self._ask(data, filename, question)
         except TimeoutError as error:
@@ -88,6 +91,10 @@ class Reader:
                 f"{filename}: the reader ended with status {status}",
                 _("La lecture de ce fichier a fait échouer le lecteur (mémoire ou fichier abîmé)."),
             ) from error
+        if "trouble" in reply:
+            # What the child holds after that is not worth counting on.
+            self.close()
+            raise (DiskFullError if reply["is_full"] else MachineTroubleError)(reply["trouble"])
         if "refused" in reply:
             raise UnreadableDocumentError(
                 f"{filename}: {reply['detail']}", public_message=reply["refused"]
@@ -113,15 +120,23 @@ class Reader:
         return _receive(process, deadline)
 
     def _started(self) -> "subprocess.Popen[bytes]":
+        """The child, ready to read; raises `MachineTroubleError` for one that does not start."""
         if self._process is None:
-            self._process = subprocess.Popen(  # noqa: S603  # fixed command
-                [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
-                cwd=settings.BASE_DIR,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-            )
-            _receive(self._process, time.monotonic() + _START_SECONDS)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  # fixed command
+                    [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
+                    cwd=settings.BASE_DIR,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    bufsize=0,
+                )
+                _receive(self._process, time.monotonic() + _START_SECONDS)
+            except (EOFError, OSError) as error:
+                status = self.close()
+                trouble = machine_trouble(error)
+                raise trouble or MachineTroubleError(
+                    f"The reader did not start (status {status})."
+                ) from error
         return self._process
 
 
@@ -169,9 +184,13 @@ def _language_of(parsed: ParsedDocument) -> str:
 def _guarded(data: bytes, *, filename: str, layout: SiteLayout | None) -> ReadDocument:
     try:
         return read_here(data, filename=filename, layout=layout)
-    except UnreadableDocumentError:
+    except UnreadableDocumentError as error:
+        if (trouble := machine_trouble(error)) is not None:
+            raise trouble from error
         raise
     except Exception as error:
+        if (trouble := machine_trouble(error)) is not None:
+            raise trouble from error
         # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
         logger.exception("A parser failed.")
         raise unreadable(f"{filename}: {type(error).__name__}", failed_parser_message()) from error
@@ -220,7 +239,7 @@ def _send(process: "subprocess.Popen[bytes]", data: bytes, deadline: float) -> N
 
 def _receive(process: "subprocess.Popen[bytes]", deadline: float) -> dict[str, Any]:
     (size,) = HEADER.unpack(_exactly(process, HEADER.size, deadline))
-    reply: dict[str, Any] = json.loads(_exactly(process, size, deadline))
+    reply: dict[str, Any] = read_json(_exactly(process, size, deadline))
     return reply
 
 

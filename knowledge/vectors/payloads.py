@@ -6,6 +6,7 @@ The only file that knows payload field names; readers accept both formats in any
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from agents.models import IndexingMethod
@@ -75,6 +76,8 @@ class Passage:
     url: str = ""
     #: The page of its document that it begins on, from 1; known once the passage is confirmed, where the format has pages.
     page: int | None = None
+    #: When its document was last read; known once the passage is confirmed.
+    read_at: datetime | None = None
 
     @property
     def relevance(self) -> float:

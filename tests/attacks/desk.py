@@ -22,6 +22,9 @@ QUESTION = "Comment réserver la salle {id} à l'accueil ?"
 #: Elements that a browser shows without asking for anything; `a` waits for a click.
 _QUIET = {
     *(
+        "div",
+        "span",
+        "s",
         "p",
         "br",
         "hr",
@@ -210,7 +213,7 @@ class _Active(HTMLParser):
     found = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        quiet = {"class", "href", "title", "target", "rel", "data-n", "start"}
+        quiet = set("class href title target rel data-n start align dir tabindex".split())
         links = [value or "" for name, value in attrs if name == "href"]
         is_safe = all(link.startswith(("http:", "https:", "mailto:", "#")) for link in links)
         if tag not in _QUIET or {name for name, _value in attrs} - quiet or not is_safe:

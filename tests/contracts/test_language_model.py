@@ -14,6 +14,8 @@ import pytest
 
 from agents.exceptions import (
     LLMError,
+    LLMKeyRefusedError,
+    LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
     LLMTimeoutError,
@@ -43,7 +45,9 @@ FAULTS: dict[type[LLMError], ModelReply] = {
     LLMUnavailableError: ModelReply(status=500),
     LLMRateLimitedError: ModelReply(status=429, retry_after=7),
     LLMTimeoutError: ModelReply(hang_after=0),
-    LLMResponseError: ModelReply(status=403),
+    LLMKeyRefusedError: ModelReply(status=403),
+    LLMQuotaError: ModelReply(status=402),
+    LLMResponseError: ModelReply(status=404),
 }
 
 

@@ -21,6 +21,7 @@ import pytest
 
 from benchmarks.resilience.site import MissingServerError, WebProcess, own_database, own_redis
 from tests.releases import keep
+from tests.servers.of_the_run import migrated_postgres
 from tests.servers.rabbitmq import amqp_url
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
@@ -32,7 +33,6 @@ import django
 django.setup()
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
 call_command("create_agent", sys.argv[1])
 get_user_model().objects.create_superuser(sys.argv[2], password=sys.argv[3])
 """
@@ -46,7 +46,7 @@ class Machines:
     def __init__(self, folder: Path, stack: ExitStack, broker: str | None) -> None:
         self._folder = folder
         self._stack = stack
-        self._database = stack.enter_context(own_database())
+        self._database = stack.enter_context(own_database(migrated_postgres))
         self._redis = stack.enter_context(own_redis()).url
         self._broker = broker or f"{self._redis.removesuffix('/0')}/1"
         self.run("A", "-c", PREPARE, AGENT, USER, PASSWORD)

@@ -4,6 +4,7 @@ import http.client
 import json
 import resource
 import sqlite3
+import threading
 import time
 import urllib.parse
 import uuid
@@ -60,7 +61,10 @@ class Doors:
     process: WebProcess
     api_key: str
     visitor: str
-    trouble: Callable[[], AbstractContextManager[None]]
+    trouble_is: Callable[[Site, WebProcess], AbstractContextManager[None]]
+
+    def trouble(self) -> AbstractContextManager[None]:
+        return self.trouble_is(self.site, self.process)
 
     def call(
         self, method: str, path: str, body: Any = None, **headers: str
@@ -108,6 +112,11 @@ def full(site: Site, process: WebProcess) -> Iterator[None]:
     path = Path(site.environment["DATABASE_URL"].removeprefix("sqlite:///"))
     other = sqlite3.connect(path, isolation_level=None, timeout=30)
     other.execute("PRAGMA wal_autocheckpoint = 0")
+    # A journal that started anew within a longer file would have room left.
+    end = time.monotonic() + PATIENCE_SECONDS
+    while other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        assert time.monotonic() < end, "the journal is always in use"
+        time.sleep(0.1)
     other.execute("CREATE TABLE IF NOT EXISTS filler (filling)")
     # Longer than the log of the process, which is to go on.
     other.execute("INSERT INTO filler VALUES (zeroblob(1000000))")
@@ -154,15 +163,16 @@ def doors(request: pytest.FixtureRequest, site: tuple[Site, list[str]]) -> Doors
     if (request.param is gone) == made.environment["DATABASE_URL"].startswith("sqlite"):
         pytest.skip("another database's trouble")
     (process,) = made.processes
-    return Doors(made, process, api_key, visitor, lambda: request.param(made, process))
+    return Doors(made, process, api_key, visitor, request.param)
 
 
-def test_every_door_says_it_by_its_name(doors: Doors) -> None:
+def requests_of(doors: Doors) -> list[tuple[str, str, Any, dict[str, str]]]:
+    """A write at every door, as method, path, body and headers."""
     asked = {"message": QUESTION, "deployment": AGENT, "clientMessageId": str(uuid.uuid4())}
     origin = {"Origin": f"http://127.0.0.1:{doors.process.port}"}
     bearer, visiting = f"Bearer {doors.api_key}", f"Visitor {doors.visitor}"
     thread = {"model": AGENT, "messages": [{"role": "user", "content": QUESTION}]}
-    sent: list[tuple[str, str, Any, dict[str, str]]] = [
+    return [
         (
             "POST",
             "/api/conversations/",
@@ -174,6 +184,10 @@ def test_every_door_says_it_by_its_name(doors: Doors) -> None:
         ("POST", "/v1/chat/completions", thread, {"Authorization": bearer}),
         ("POST", "/v1/chat/completions", {**thread, "stream": True}, {"Authorization": bearer}),
     ]
+
+
+def test_every_door_says_it_by_its_name(doors: Doors) -> None:
+    sent = requests_of(doors)
     logged = len(doors.site.logs())
     with doors.trouble():
         for method, path, body, headers in sent:
@@ -188,6 +202,29 @@ def test_every_door_says_it_by_its_name(doors: Doors) -> None:
     log = doors.site.logs()[logged:]
     assert "Traceback" not in log, log
     assert log.count("storage unavailable status=503") == len(sent), log
+
+
+def test_whoever_asks_with_others_waits_no_longer_than_alone(doors: Doors) -> None:
+    if doors.trouble_is is not locked:
+        pytest.skip("nothing to wait for")
+    waits: list[float] = []
+
+    def send(method: str, path: str, body: Any, headers: dict[str, str]) -> None:
+        start = time.monotonic()
+        assert doors.call(method, path, body, **headers)[0] == 503
+        waits.append(time.monotonic() - start)
+
+    bearer = {"Authorization": f"Bearer {doors.api_key}"}
+    newer = ("POST", "/v1/responses", {"model": AGENT, "input": QUESTION}, bearer)
+    sent = [request for _time in range(5) for request in (*requests_of(doors), newer)]
+    threads = [threading.Thread(target=send, args=request) for request in sent]
+    with doors.trouble():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90)
+    assert len(waits) == len(sent)
+    assert max(waits) < 3 * CONSTANTS["WEB_DATABASE_WAIT_SECONDS"], sorted(waits)
 
 
 def test_pages_for_people_can_be_read(doors: Doors) -> None:
@@ -276,7 +313,7 @@ def test_redis_gone_takes_nothing_out_of_service(doors: Doors) -> None:
         told = doors.ready()
     finally:
         doors.site.redis.start()
-    assert told["http"] == 200
+    assert told["http"] == 200, told
     assert told["status"] == "degraded"
     assert told["parts"]["redis"]["status"] == "unavailable"
     assert "Traceback" not in doors.site.logs()[logged:]

@@ -4,11 +4,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.servers.postgres import postgres_url
+from benchmarks.resilience.site import MissingServerError, own_database
+from tests.servers.of_the_run import migrated_postgres, migrated_sqlite
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.servers.worker import WorkerProcess
 from tests.waiting import wait_until
@@ -32,14 +34,15 @@ print(json.dumps({"upkeep": rows, "workers": beats, "last": last}))
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
     """On PostgreSQL where there is one: there a shared connection is what breaks."""
-    with postgres_url() as url, RedisServer() as redis:
+    with ExitStack() as stack:
+        redis = stack.enter_context(RedisServer())
         environment = {"CELERY_BROKER_URL": redis.url, "REDIS_URL": redis.url}
-        if url is not None:
-            environment["DATABASE_URL"] = url
-        process = WorkerProcess(tmp_path, environment)
-        process.manage("migrate", "--verbosity", "0")
-        with process:
-            yield process
+        try:
+            environment["DATABASE_URL"] = stack.enter_context(own_database(migrated_postgres))
+        except MissingServerError:
+            environment["DATABASE_URL"] = f"sqlite:///{tmp_path / 'site.db'}"
+            migrated_sqlite(tmp_path / "site.db")
+        yield stack.enter_context(WorkerProcess(tmp_path, environment))
 
 
 def state(worker: WorkerProcess) -> dict[str, object]:

@@ -10,14 +10,29 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from agents.models import AgentLimit, Role
+from agents.staff.roles import ROLES
+from chat.models import Turn
 from faqs.models import LearnedResponse, QuestionGroup
 from tests.doors.catalogue import Door
 from tests.doors.readers import outcome
 from tests.doors.world import World, Writes, add_private_rows, grant, make_owned
-from tests.factories import make_user
+from tests.factories import make_agent, make_user
 
-COLUMNS = ("nobody", "person", "staff", "view", "change", "all", "others", "superuser")
-ACTION_COLUMNS = ("view", "change", "all", "others", "superuser")
+#: The ready-made roles, and one with every right that is limited to an agent without rows.
+ROLE_COLUMNS = (*ROLES, "elsewhere")
+COLUMNS = (
+    "nobody",
+    "person",
+    "staff",
+    "view",
+    "change",
+    "all",
+    "others",
+    "superuser",
+    *ROLE_COLUMNS,
+)
+ACTION_COLUMNS = ("view", "change", "all", "others", "superuser", *ROLE_COLUMNS)
 _RIGHTS = {
     "view": ("view",),
     "change": ("view", "change"),
@@ -36,14 +51,17 @@ class Staff:
             (None, "person"): _session(make_user()),
             (None, "staff"): _session(make_user(is_staff=True)),
             (None, "superuser"): _session(make_user(is_staff=True, is_superuser=True)),
+            (None, "elsewhere"): _session(_elsewhere()),
         }
+        for code in ROLES:
+            self._sessions[None, code] = _session(in_role(code))
 
     def client(self, model: type[Model] | None, role: str) -> Client:
         """A browser of this role, before its first page."""
         client = Client(raise_request_exception=False)
         if role == "nobody":
             return client
-        key = (None if role in ("person", "staff", "superuser") else model, role)
+        key = (None if (None, role) in self._sessions else model, role)
         if key not in self._sessions:
             self._sessions[key] = _session(_granted(model, role))
         client.cookies["sessionid"] = self._sessions[key]
@@ -95,8 +113,9 @@ class Staff:
         row = self.world.rows.get(door.model) if door.model else None
         key = str(row.pk) if row is not None else "1"
         parameters = (
-            "object_id id build_id chunk_id document_id group_id turn_id pk content_type_id".split()
-        )
+            "object_id id agent_id build_id chunk_id document_id group_id run_id set_id turn_id pk "
+            "content_type_id"
+        ).split()
         values = dict.fromkeys(parameters, key)
         values |= {
             "number": "1",
@@ -106,6 +125,8 @@ class Staff:
         }
         if "replay" in door.name:
             values["group_id"] = str(self.world.rows[QuestionGroup].pk)
+        if "keep" in door.name:
+            values["turn_id"] = str(self.world.rows[Turn].pk)
         if door.name == "view_on_site":
             kind = ContentType.objects.get_for_model(LearnedResponse)
             values |= {"content_type_id": str(kind.pk)}
@@ -121,6 +142,22 @@ def _granted(model: type[Model] | None, role: str) -> User:
             user.user_permissions.remove(*user.user_permissions.filter(content_type=own))
     elif model is not None:
         grant(user, only=model, actions=_RIGHTS[role])
+    return user
+
+
+def in_role(code: str) -> User:
+    """A member of staff with one ready-made role."""
+    user = make_user(is_staff=True)
+    group = Role.objects.get(code=code).group
+    assert group is not None
+    user.groups.add(group)
+    return user
+
+
+def _elsewhere() -> User:
+    user = grant(make_user(is_staff=True), only=None, actions=())
+    limit = AgentLimit.objects.create(user=user)
+    limit.agents.add(make_agent())
     return user
 
 
@@ -182,7 +219,10 @@ class _Fields(HTMLParser):
         elif tag == "select":
             self._select = name
         elif tag == "option" and self._select and value and "selected" in given:
-            self.fields.setdefault(self._select, []).append(value)
+            # The frame's own form may have a field of that name: the language.
+            if not isinstance(self.fields.get(self._select), list):
+                self.fields[self._select] = []
+            self.fields[self._select].append(value)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea":

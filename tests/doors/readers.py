@@ -48,6 +48,7 @@ _BODIES: dict[str, dict[str, Any]] = {
     "turn-approvals": {"toolCallId": CALL, "approved": False},
     "message-feedback": {"verdict": "up"},
     "widget-ask": {"message": QUESTION},
+    "widget-feedback": {"verdict": "up"},
     "v1-chat-completions": {
         "model": "public",
         "messages": [{"role": "user", "content": QUESTION}],
@@ -232,7 +233,8 @@ class Visitors:
 
     def body(self, knock: Knock) -> dict[str, Any]:
         """What is sent to this door, as an object."""
-        found: dict[str, Any] = json.loads(self._sent(knock).get("data", "{}"))
+        sent = self._sent(knock).get("data", "{}")
+        found: dict[str, Any] = sent if isinstance(sent, dict) else json.loads(sent)
         return found
 
     def _sent(self, knock: Knock) -> dict[str, Any]:
@@ -240,8 +242,12 @@ class Visitors:
         if knock.method == "GET":
             return {"data": {"origin": SITE}} if name == "widget-frame" else {}
         body = (_CLOSED_BODIES if knock.is_closed else _BODIES).get(name, {})
+        if name == "chat-ask":
+            return {"data": {"question": QUESTION}}
         if name == "widget-stop":
             body = {"conversationId": str(self.world.answered["widget"].conversation_id)}
+        if name == "conversation-delete-several":
+            body = {"ids": [str(self.world.answered["page"].conversation_id)]}
         if name == "conversation-branch":
             body = {"turnId": str(self.world.answered["page"].pk)}
         if name == "chat-session-batch":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.models import Model
@@ -22,8 +23,13 @@ from chat.models import (
     Approval,
     Channel,
     Feedback,
+    GoldenRun,
+    GoldenSet,
     Message,
+    QuestionOrigin,
     Role,
+    RunKind,
+    RunStatus,
     ServiceToken,
     SharedThread,
     ToolExecution,
@@ -32,6 +38,7 @@ from chat.models import (
     TurnStatus,
 )
 from chat.runs.runner import runner
+from chat.staff.golden.sets import add_questions
 from faqs.models import OptionChoice, QuestionGroup
 from knowledge.models import (
     BuildKind,
@@ -57,7 +64,13 @@ from tests.factories import (
     make_turn,
     make_user,
 )
-from tools_registry.models import LabelledQuestion, RemoteTool, ToolOverride, ToolSource
+from tools_registry.models import (
+    LabelledQuestion,
+    RemoteTool,
+    SuggestedPhrasing,
+    ToolOverride,
+    ToolSource,
+)
 
 MARK = "zygopetale"
 SITE = "https://www.example.org"
@@ -91,6 +104,8 @@ def make_site() -> World:
     world = World(deployment, closed)
     for row in _staff_rows(closed):
         world.rows[type(row)] = row
+    changed = LogEntry.objects.filter(content_type__model="agent", action=LogEntry.Action.UPDATE)
+    world.rows[LogEntry] = changed.latest("pk")
     return world
 
 
@@ -102,6 +117,7 @@ def _staff_rows(deployment: Deployment) -> Iterator[Model]:
     yield Group.objects.create(name=f"{MARK}-group")
     yield from _knowledge_rows(agent)
     yield from _answer_rows(deployment)
+    yield from _golden_rows(deployment)
     yield from _tool_rows()
     yield from _key_rows(deployment)
 
@@ -155,11 +171,22 @@ def _answer_rows(deployment: Deployment) -> Iterator[Model]:
     )
 
 
+def _golden_rows(deployment: Deployment) -> Iterator[Model]:
+    golden_set = GoldenSet.objects.create(name=MARK, deployment=deployment)
+    add_questions(golden_set, [{"question": MARK}], QuestionOrigin.HAND)
+    yield golden_set
+    yield golden_set.questions.get()
+    yield GoldenRun.objects.create(
+        kind=RunKind.SET, golden_set=golden_set, deployment=deployment, status=RunStatus.DONE
+    )
+
+
 def _tool_rows() -> Iterator[Model]:
     tool = ToolOverride.objects.create(tool_name=MARK, description=MARK)
     source = ToolSource.objects.create(slug=MARK, name=MARK, kind="openapi", document="{}")
     yield from (tool, source)
     yield RemoteTool.objects.create(source=source, tool_name=f"{MARK}_a", remote_name=MARK)
+    yield SuggestedPhrasing.objects.create(override=tool, text=MARK, language="fr")
     question = LabelledQuestion.objects.create(text=MARK)
     question.expected.add(tool)
     yield question

@@ -131,6 +131,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
     with ModelServer() as model:
         environment = {
             **os.environ,
+            "DJANGO_ALLOW_ASYNC_UNSAFE": "",
             "DJANGO_SETTINGS_MODULE": "tests.e2e.site_settings",
             "DATA_DIR": str(folder / "data"),
             "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
@@ -185,7 +186,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def _troubles_of(page: Page) -> list[str]:
+def troubles_of(page: Page) -> list[str]:
     """The page's script errors and breaches of its policy, as they come."""
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -204,7 +205,7 @@ def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.set_default_timeout(EXPECT_MS)
-    troubles = _troubles_of(page)
+    troubles = troubles_of(page)
     page.goto(live_site.url)
     yield page
     context.close()
@@ -216,7 +217,7 @@ def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     """The admin, signed in; the test fails as that of a visitor's page does."""
     context = browser.new_context(locale="fr-FR", viewport={"width": 1600, "height": 1000})
     page = context.new_page()
-    troubles = _troubles_of(page)
+    troubles = troubles_of(page)
     page.set_default_timeout(EXPECT_MS)
     page.goto(f"{live_site.url}/admin/login/")
     page.locator("[name=username]").fill(STAFF)

@@ -78,6 +78,37 @@ def test_streamed_answer_cites_a_passage_that_opens(page: Page, live_site: LiveS
     expect(citation).to_be_focused()
 
 
+def test_source_is_called_by_what_it_answers(page: Page, live_site: LiveSite) -> None:
+    ask(page, "Où retirer son badge d’accès au bâtiment ?")
+    wait_for_end(page)
+    source = page.locator(".source")
+    expect(source.locator(".source-title")).to_have_text(
+        "Où retirer son badge d’accès au bâtiment ?"
+    )
+    expect(source.locator(".source-place").first).to_contain_text("Réponse validée · validée le ")
+    expect(source.locator(".source-place").last).to_have_text("À l’accueil.")
+    expect(page.locator(".prose")).to_have_text("À l’accueil.")
+    source.click()
+    expect(page.locator("#passage-title")).to_have_text(
+        "Où retirer son badge d’accès au bâtiment ?"
+    )
+
+
+def test_sources_that_are_not_cited_are_folded(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited(["Remboursés ", "[1]", "."]))
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    expect(page.locator(".sources > ol .source")).to_have_count(1)
+    expect(page.locator(".source-title").first).to_have_text(
+        "Conservation des candidatures › Télétravail"
+    )
+    expect(page.locator(".source-place").first).to_contain_text("Document · lu le ")
+    others = page.locator(".uncited .source")
+    expect(others.first).to_be_hidden()
+    page.get_by_text(re.compile(r"^\d autres passages$")).click()
+    expect(others.first).to_be_visible()
+
+
 def test_document_keeps_its_own_numbers_in_brackets(page: Page, live_site: LiveSite) -> None:
     written = page.evaluate(
         """async () => {
@@ -131,6 +162,53 @@ def test_refused_question_makes_no_model_call(page: Page, live_site: LiveSite) -
     wait_for_end(page)
     expect(page.locator(".provenance")).to_have_text("Hors domaine")
     assert len(live_site.model.calls) == calls
+
+
+def test_new_desk_offers_questions_at_first_and_with_a_refusal(page: Page) -> None:
+    offered = page.locator("#welcome .suggestion")
+    expect(offered).to_have_count(6)
+    ask(page, OUT_OF_DOMAIN)
+    wait_for_end(page)
+    expect(page.locator(".prose .suggestion")).to_have_count(3)
+    page.reload()
+    first = page.locator(".prose .suggestion").first
+    question = first.inner_text()
+    first.click()
+    wait_for_end(page)
+    expect(page.locator(".question-text").last).to_have_text(question)
+    expect(page.locator(".provenance").last).to_have_class(re.compile("validated"))
+
+
+def test_why_an_answer_stopped_is_still_said_after_a_reload(
+    page: Page, live_site: LiveSite
+) -> None:
+    live_site.model.script(
+        ModelReply(tokens=["Les frais [1]"], finish_reason="length"),
+        ModelReply(status=401, error_code="invalid_api_key"),
+    )
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    ask(page, "Que prévoit l’accord de télétravail pour les réunions d’équipe ?")
+    wait_for_end(page)
+    for _reading in range(2):
+        expect(page.locator(".answer-foot .trouble")).to_contain_text("Réponse coupée")
+        expect(page.locator(".unanswered")).to_contain_text("refuse la clé de ce service")
+        page.reload()
+
+
+def test_reader_is_told_how_the_question_was_read_and_asks_it_as_typed(page: Page) -> None:
+    shouted = CURRICULUM.upper()
+    ask(page, shouted)
+    wait_for_end(page)
+    line = page.locator(".read-as")
+    expect(line).to_contain_text("Question lue ainsi")
+    page.reload()
+    expect(line).to_contain_text("non retenu ?")
+    line.get_by_role("button", name="Poser telle quelle").click()
+    wait_for_end(page)
+    expect(line).to_have_count(0)
+    expect(page.locator(".question-text")).to_have_text(shouted)
+    expect(page.locator(".versions")).to_contain_text("2 / 2")
 
 
 def test_stop_keeps_the_partial_text(page: Page, live_site: LiveSite) -> None:

@@ -18,9 +18,9 @@ rénovés et les horaires de la piscine changent pendant les vacances scolaires.
 PREPARE = """\
 from django.core.management import call_command
 from agents.models import Agent
-call_command("create_agent", "piscine", name="Piscine")
-call_command("add_documents", "piscine", "{document}")
-Agent.objects.filter(slug="piscine").update(memory_learning="valid")
+call_command("create_agent", "natation", name="Piscine")
+call_command("add_documents", "natation", "{document}")
+Agent.objects.filter(slug="natation").update(memory_learning="valid")
 """
 QUESTION = "Quels sont les horaires de la piscine municipale pendant les vacances ?"
 #: How the tests' model begins whatever it writes.
@@ -34,7 +34,7 @@ def pool(live_site: LiveSite, tmp_path: Path) -> str:
     document = tmp_path / "piscine.md"
     document.write_text(TEXT)
     live_site.manage("shell", "--no-imports", "-c", PREPARE.format(document=document))
-    return f"{live_site.url}/d/piscine/"
+    return f"{live_site.url}/d/natation/"
 
 
 def test_remembered_wrong_answer_is_corrected_once_and_right_from_then_on(

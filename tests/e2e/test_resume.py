@@ -1,5 +1,6 @@
 """Journeys through lost networks, two tabs and killed servers, in a real browser."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.resilience.site import AGENT, Site
 from tests.e2e.conftest import LiveSite
-from tests.e2e.test_chat_page import TELEWORK, WORDS, ask, cited, wait_for_end
+from tests.e2e.test_chat_page import CURRICULUM, TELEWORK, WORDS, ask, cited, wait_for_end
 from tests.servers.model_server import ModelServer
 
 #: A server is killed and started again, perhaps on a busy machine.
@@ -78,6 +79,32 @@ def test_reload_without_a_network_finds_the_answer_when_it_is_back(
     page.reload()
     wait_for_end(page)
     assert words_of(page) == [*"".join(WORDS[:40]).split(), "fin."]
+
+
+def test_reader_is_told_before_asking_that_the_network_is_gone(page: Page) -> None:
+    page.context.set_offline(True)
+    expect(page.locator("#notice")).to_contain_text("Vous êtes hors ligne")
+    ask(page, CURRICULUM)
+    expect(page.locator("#notice.calm")).to_contain_text("Connexion perdue")
+    expect(page.locator(".question-text")).to_have_text(CURRICULUM)
+    page.context.set_offline(False)
+    expect(page.locator(".prose")).to_contain_text("deux ans")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_alarm_of_a_server_that_was_away_goes_when_it_answers(page: Page) -> None:
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    lists = re.compile(r"/api/conversations/\?")
+    with page.expect_event("requestfailed", lambda request: bool(lists.search(request.url))):
+        page.route(lists, lambda route: route.abort())
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
+    expect(page.locator("#notice")).to_be_hidden()
+    page.get_by_role("searchbox").fill("candidat")
+    expect(page.locator("#notice")).to_contain_text("Le serveur ne répond pas")
+    page.unroute(lists)
+    page.get_by_role("searchbox").fill("candidat non")
+    expect(page.locator("#notice")).to_be_hidden()
 
 
 # A server that dies

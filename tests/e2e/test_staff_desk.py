@@ -1,6 +1,9 @@
 """The staff desk in a real browser, with its clicks counted: from what waits on the first page to its proof."""
 
+from pathlib import Path
+
 import pytest
+from fpdf import FPDF
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import LiveSite
@@ -92,3 +95,45 @@ def test_an_unanswered_question_is_answered_and_replayed_in_five_clicks(
     click(admin_page.get_by_role("button", name="Rejouer"))
     expect(admin_page.get_by_text("1 question sur 1 a maintenant une réponse")).to_be_visible()
     assert click.count <= 5
+
+
+#: The journeys' model has no reply for the questions that a worker would have it write.
+NO_QUESTIONS = "from agents.models import RuntimeSettings as S; s = S.load(); s.generate_questions = False; s.save()"
+
+
+def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
+    page: Page, admin_page: Page, live_site: LiveSite, click: Clicks, tmp_path: Path
+) -> None:
+    live_site.manage("shell", "--no-imports", "-c", NO_QUESTIONS)
+    pdf = FPDF()
+    pdf.add_page()
+    for style, size, text in (
+        ("B", 18, "Règlement de la piscine"),
+        ("B", 14, "Quel est le tarif d’entrée ?".replace("’", "'")),
+        ("", 11, "L'entrée coûte quatre euros pour un adulte et deux euros pour un enfant."),
+    ):
+        pdf.set_font("Helvetica", style, size)
+        pdf.multi_cell(0, 9, text, new_x="LMARGIN", new_y="NEXT")
+    file = tmp_path / "piscine.pdf"
+    pdf.output(str(file))
+
+    admin_page.goto(f"{live_site.url}/admin/")
+    click(admin_page.get_by_role("link", name="Agents").first)
+    click(admin_page.get_by_role("link", name="Un agent en une page"))
+    admin_page.locator("[name=name]").fill("Piscine")
+    with admin_page.expect_file_chooser() as chosen:
+        click(admin_page.locator("[name=uploads]"))
+    chosen.value.set_files(file)
+    click(admin_page.get_by_role("button", name="Créer l’agent"))
+    admin_page.locator("[name=question]").fill("Quel est le tarif d'entrée ?")
+    click(admin_page.get_by_role("button", name="Essayer"))
+    expect(admin_page.locator("#first-answer")).to_contain_text("quatre euros")
+    assert page.goto(f"{live_site.url}/d/piscine/").status == 404  # type: ignore[union-attr]
+    click(admin_page.get_by_role("button", name="Publier"))
+    click(admin_page.get_by_role("link", name="/d/piscine/"))
+    assert click.count <= 10
+
+    page.goto(f"{live_site.url}/d/piscine/")
+    ask(page, "Quel est le tarif d'entrée ?")
+    wait_for_end(page)
+    expect(page.locator(".prose").last).to_contain_text("quatre euros")

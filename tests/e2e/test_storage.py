@@ -57,6 +57,7 @@ def test_question_in_the_widget_waits_for_the_database(
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")
+    expect(frame.locator("#close")).to_be_enabled()  # its script is there
     with locked(live_site):
         frame.locator("#question").fill(KNOWN)
         frame.locator("#question").press("Enter")

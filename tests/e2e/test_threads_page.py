@@ -139,7 +139,8 @@ def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browse
     stranger.goto(address)
     expect(stranger.locator(".question-text")).to_have_text(CURRICULUM)
     expect(stranger.locator(".prose")).to_contain_text("deux ans")
-    stranger.locator(".prose a.citation").click()
+    stranger.locator(".shared-sources summary").click()
+    expect(stranger.locator(".passage-text")).to_be_visible()
     expect(stranger.locator("meta[name=robots]")).to_have_attribute(
         "content", re.compile("noindex")
     )

@@ -12,11 +12,17 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Route, expect
 
-from tests.e2e.conftest import EXPECT_MS, LiveSite
+from tests.e2e.accessibility import violations
+from tests.e2e.conftest import EXPECT_MS, LiveSite, troubles_of
+from tests.e2e.test_chat_page import TELEWORK, cited
+from tests.e2e.test_reading_page import LONG, RICH
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
-PAGE = """<!doctype html><html lang="{language}"><meta charset="utf-8"><title>Host</title>
-<body><h1>Host</h1><a href="#">link</a><script src="{site}/widget.js" data-key="{key}" async></script></body></html>"""
+PAGE = """<!doctype html><html lang="{language}"><meta charset="utf-8">{head}<title>Host</title>
+<body><main><h1>Host</h1><p><a href="#">link</a></p></main><script src="{site}/widget.js" data-key="{key}" {attributes} async></script></body></html>"""
+#: A site that lets nothing in but the tag and its frame.
+STRICT = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src {site}/widget.js; frame-src {site}/widget/; require-trusted-types-for 'script'; trusted-types 'none'">"""
+DRESSED = 'data-label="Une question ?" data-theme="dark" data-color="#ffd24a" data-side="left" data-lang="en"'
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -53,9 +59,17 @@ def host(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Itera
             f"d.allowed_origins = 'http://localhost:{port} http://127.0.0.1:{port}'; d.save(); print(d.public_key)"
         )
         key = live_site.manage("shell", "--no-imports", "-v", "0", "-c", allow).strip()
-        for language in ("fr", "en"):
-            page = PAGE.format(language=language, site=live_site.url, key=key)
-            (folder / f"{language}.html").write_text(page, encoding="utf-8")
+        strict = STRICT.format(site=live_site.url)
+        for name, language, head, attributes in (
+            ("fr", "fr", "", ""),
+            ("en", "en", "", ""),
+            ("strict", "fr", strict, ""),
+            ("dressed", "fr", "", DRESSED),
+        ):
+            page = PAGE.format(
+                language=language, site=live_site.url, key=key, head=head, attributes=attributes
+            )
+            (folder / f"{name}.html").write_text(page, encoding="utf-8")
         yield Hosts(port, other)
 
 
@@ -85,8 +99,12 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
     field.fill(KNOWN)
     field.press("Enter")
     expect(frame.locator(".answer")).to_contain_text("deux ans")
-    frame.locator("a.citation").first.click()
-    expect(frame.locator("details blockquote").first).to_be_visible()
+    source = frame.locator("button.source").first
+    source.click()
+    expect(frame.locator("#passage-text")).to_contain_text("deux ans")
+    page.keyboard.press("Escape")
+    expect(frame.locator("#passage-text")).to_be_hidden()
+    expect(source).to_be_focused()
     assert context.cookies(live_site.url) == []
     assert troubles == []
 
@@ -101,9 +119,9 @@ def test_visitor_who_is_asked_which_question_was_meant_chooses_none(
     frame.get_by_role("button", name="Envoyer").click()
     options = frame.locator(".answer .suggestion")
     expect(options).to_have_count(3)
-    expect(frame.locator(".answer blockquote").first).to_be_visible()
     options.last.click()
-    expect(frame.locator(".answer").last).not_to_have_class("answer live")
+    expect(frame.locator(".exchange")).to_have_count(2)
+    expect(frame.locator(".exchange").last).not_to_have_attribute("aria-busy", "true")
     expect(frame.locator(".answer").last.locator(".suggestion")).to_have_count(0)
 
 
@@ -115,11 +133,11 @@ def test_source_is_shown_without_the_marks_of_its_markdown(
     frame = opened(page, "Poser une question")
     frame.locator("#question").fill("Que fait la commande archiver avec les anciens dossiers ?")
     frame.get_by_role("button", name="Envoyer").click()
-    frame.locator("details summary").click()
-    source = frame.locator("details li").first
+    source = frame.locator("button.source").first
     expect(source).to_contain_text("Que fait la commande archiver avec les anciens dossiers ?")
-    expect(source.locator("blockquote code")).to_have_text("archiver")
-    expect(source.locator("blockquote strong")).to_have_text("anciens")
+    source.click()
+    expect(frame.locator("#passage-text code")).to_have_text("archiver")
+    expect(frame.locator("#passage-text strong")).to_have_text("anciens")
 
 
 def test_question_typed_before_the_script_is_there_is_not_lost(
@@ -148,7 +166,7 @@ def test_conversation_is_there_again_after_a_reload(context: BrowserContext, hos
     expect(frame.locator(".answer")).to_contain_text("deux ans")
     page.reload()
     frame = opened(page, "Poser une question")
-    expect(frame.locator(".asked")).to_have_text(KNOWN)
+    expect(frame.locator(".question-text")).to_have_text(KNOWN)
     expect(frame.locator(".answer")).to_contain_text("deux ans")
 
 
@@ -241,3 +259,142 @@ def test_browser_refuses_a_frame_that_lies_about_its_site(
             address,
         )
     assert any(re.search(r"frame-ancestors", text) for text in refused)
+
+
+def test_button_says_what_it_is_and_costs_little_until_it_is_pressed(
+    context: BrowserContext, host: Hosts, live_site: LiveSite
+) -> None:
+    page = context.new_page()
+    sizes: dict[str, int] = {}
+    page.on(
+        "response",
+        lambda response: (
+            sizes.update({response.url: len(response.body())})
+            if response.url.startswith(live_site.url)
+            else None
+        ),
+    )
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    expect(page.get_by_role("button").get_by_text("Poser une question")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert list(sizes) == [f"{live_site.url}/widget.js"]
+    assert sum(sizes.values()) <= 15_000
+
+
+def test_tag_dresses_button_and_frame(context: BrowserContext, host: Hosts) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/dressed.html")
+    button = page.get_by_role("button", name="Une question ?")
+    colours = button.evaluate(
+        "e => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]"
+    )
+    assert colours == ["rgb(255, 210, 74)", "rgb(0, 0, 0)"]
+    box = button.bounding_box()
+    assert box is not None
+    assert box["x"] == 20
+    frame = opened(page, "Une question ?")
+    expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(frame.locator("html")).to_have_attribute("lang", "en")
+    paper = frame.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert paper == "rgb(17, 25, 26)"
+
+
+def test_widget_works_on_a_site_with_a_strict_policy(context: BrowserContext, host: Hosts) -> None:
+    page = context.new_page()
+    troubles = troubles_of(page)
+    page.goto(f"http://localhost:{host.listed}/strict.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(KNOWN)
+    frame.locator("#question").press("Enter")
+    expect(frame.locator(".answer")).to_contain_text("deux ans")
+    position = page.get_by_role("button").evaluate("e => getComputedStyle(e).position")
+    assert position == "fixed"
+    assert troubles == []
+
+
+def test_visitor_says_what_an_answer_is_worth(
+    context: BrowserContext, host: Hosts, live_site: LiveSite
+) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(KNOWN)
+    frame.get_by_role("button", name="Envoyer").click()
+    down = frame.get_by_role("button", name="Réponse à revoir")
+    down.click()
+    frame.get_by_role("textbox", name="Précisez").fill("Trop long")
+    frame.locator(".feedback").get_by_role("button", name="Envoyer").click()
+    expect(frame.locator(".feedback")).to_have_text("Merci de votre avis.")
+    said = live_site.manage(
+        "shell",
+        "--no-imports",
+        "-v",
+        "0",
+        "-c",
+        "from chat.models import Feedback; print(Feedback.objects.filter(turn__conversation__channel='widget').values_list('verdict', 'comment').get())",
+    )
+    assert said.strip() == "('down', 'Trop long')"
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "false")
+
+
+def test_answer_has_what_the_page_has_and_no_doors_that_a_visitor_has_not(
+    context: BrowserContext, host: Hosts
+) -> None:
+    """Provenance and copy; no other versions of a question."""
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(KNOWN)
+    frame.get_by_role("button", name="Envoyer").click()
+    foot = frame.locator(".answer-foot")
+    expect(foot.locator(".provenance").first).to_be_visible()
+    expect(foot.get_by_role("button", name="Copier")).to_be_visible()
+    expect(frame.get_by_role("button", name="Modifier")).to_have_count(0)
+
+
+def test_long_question_is_folded(context: BrowserContext, host: Hosts) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(f"{KNOWN} {LONG}"[:7_990])
+    frame.get_by_role("button", name="Envoyer").click()
+    expect(frame.locator(".exchange")).not_to_have_attribute("aria-busy", "true")
+    folded = frame.locator(".question-text").evaluate("each => each.getBoundingClientRect().height")
+    assert folded < 250
+    expect(frame.locator(".answer")).to_be_in_viewport()
+    frame.get_by_text("Toute la question").click()
+    assert frame.locator(".question-text").evaluate(
+        "each => each.scrollHeight <= each.clientHeight + 1"
+    )
+
+
+def test_axe_finds_nothing_in_any_state_of_the_widget(
+    context: BrowserContext, host: Hosts, live_site: LiveSite
+) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    page.get_by_role("button", name="Poser une question").wait_for()
+    found = violations(page, "widget launcher")
+    frame = opened(page, "Poser une question")
+    field = frame.locator("#question")
+    expect(field).to_be_focused()
+    found += violations(page, "widget welcome", frame=page.frames[-1])
+    live_site.model.script(cited([RICH]))
+    field.fill(TELEWORK)
+    field.press("Enter")
+    expect(frame.get_by_text("Sources").first).to_be_visible()
+    found += violations(page, "widget answered", frame=page.frames[-1])
+    frame.locator("a.citation").first.click()
+    found += violations(page, "widget sources", frame=page.frames[-1])
+    page.keyboard.press("Escape")
+    field.fill("Combien coûte la carte de la piscine ?")
+    field.press("Enter")
+    frame.locator(".answer .suggestion", has_text="retraité").wait_for()
+    found += violations(page, "widget options", frame=page.frames[-1])
+    page.set_viewport_size({"width": 390, "height": 800})
+    found += violations(page, "widget phone", frame=page.frames[-1])
+    page.goto(f"http://localhost:{host.other}/fr.html")
+    expect(opened(page, "Poser une question").locator(".closed")).to_be_visible()
+    found += violations(page, "widget refused", frame=page.frames[-1])
+    assert not found, "\n".join(found)

@@ -12,6 +12,7 @@ from django.db.models import Field
 from django.test import Client
 
 from agents.admin_base import StaffAdmin, admin_url
+from agents.models import RuntimeSettings
 from chat.models import ApiKey, ServiceToken
 from tests.admin_pages import shown_messages, superuser_client
 from tests.factories import make_agent, make_user
@@ -74,6 +75,32 @@ def test_no_look_up_tells_a_secret(client: Client, each: "ModelAdmin[Any]") -> N
         for lookup in ("", "__startswith", "__gt", "__regex", "__in", "__exact"):
             address = admin_url(each.model, "changelist", **{f"{name}{lookup}": "a"})
             assert client.get(address).status_code == 400, address
+
+
+@pytest.mark.parametrize("each", LISTS, ids=str)
+def test_no_pattern_is_looked_up_nor_what_cannot_be_read(
+    client: Client, each: "ModelAdmin[Any]"
+) -> None:
+    """A regular expression may never end, and SQLite runs it in this very process."""
+    for column in ("pk", *(field.name for field in each.model._meta.fields)):
+        for comparison, value in (
+            ("regex", "("),
+            ("range", "1"),
+            ("contains", "x"),
+            ("iregex", "((a"),
+        ):
+            query = {f"{column}__{comparison}": value}
+            answer = client.get(admin_url(each.model, "changelist", **query))
+            assert answer.status_code == 400 or each.model is RuntimeSettings, query
+
+
+@pytest.mark.parametrize(
+    "number", ["+" + "9" * 40, "9_" + "9" * 40, " " + "9" * 40, "-" + "9" * 40]
+)
+def test_number_beyond_every_column_is_no_fault(client: Client, number: str) -> None:
+    for label in ("faqs.learnedresponse", "faqs.questiongroup"):
+        answer = client.get(admin_url(label, "changelist", agent__id__exact=number))
+        assert answer.status_code in (302, 400)
 
 
 def test_nor_through_a_relation(client: Client) -> None:

@@ -78,6 +78,8 @@ def site_environment(folder: Path, database: str) -> dict[str, str]:
     """No service and no model: what the site answers comes out of its database."""
     return {
         **os.environ,
+        # Of the suite's own process: a site has to do without.
+        "DJANGO_ALLOW_ASYNC_UNSAFE": "",
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "DATA_DIR": str(folder / "data"),
         "DATABASE_URL": database,

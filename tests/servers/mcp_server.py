@@ -9,9 +9,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 server = MCPServer("library")
+READS = ToolAnnotations(read_only_hint=True)
 
 
-@server.tool()
+@server.tool(annotations=READS)
 def count_books(shelf: str) -> dict[str, object]:
     """Counts the books of a shelf of the library."""
     return {"shelf": shelf, "books": len(shelf) * 10}
@@ -24,25 +25,31 @@ def burn_books(shelf: str) -> str:
 
 
 @server.tool()
+def lend_book(title: str) -> str:
+    """Lends a book, and says nothing of what that changes."""
+    return f"lent {title}"
+
+
+@server.tool(annotations=READS)
 def fail(reason: str) -> str:
     """Fails, and says why."""
     raise ToolError(reason)
 
 
-@server.tool()
+@server.tool(annotations=READS)
 def sleep(seconds: float) -> str:
     """Sleeps."""
     time.sleep(seconds)
     return "awake"
 
 
-@server.tool()
+@server.tool(annotations=READS)
 def process() -> int:
     """Tells the number of this process."""
     return os.getpid()
 
 
-@server.tool()
+@server.tool(annotations=READS)
 def environment() -> str:
     """Names the variables that this server was given."""
     return " ".join(sorted(os.environ))

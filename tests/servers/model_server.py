@@ -106,7 +106,7 @@ def cited_answer(body: Body) -> ModelReply:
     """Answer from the first numbered passage of the last user message, citing it, as a model would."""
     if body.get("response_format", {}).get("type") == "json_object":
         return ModelReply(tokens=["{}"])
-    question = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
+    question = next(text_of(m) for m in reversed(body["messages"]) if m["role"] == "user")
     passage = re.search(
         r"\[Source 1\][^\n]*\n+(.+?)(?=\n\s*\n|\[Source 2\]|$)", question, re.DOTALL
     )
@@ -216,6 +216,9 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
     """The tool calls still without an answer after `message`."""
     calls = message.get("tool_calls") or []
     content = message.get("content")
+    if isinstance(content, list) and message["role"] == "user":
+        _check_parts(content, where=where)
+        content = text_of(message)
     if not isinstance(content, str) and not (content is None and calls):
         raise _Refusal(400, f"{where}.content must be a string, not null.", where)
     if message["role"] == "tool":
@@ -231,6 +234,23 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
     for call in calls:
         _check_call(call, where=where)
     return {call["id"] for call in calls}
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """What a message says, also one in parts."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return " ".join(part.get("text", "") for part in content)
+
+
+def _check_parts(parts: Sequence[Any], *, where: str) -> None:
+    for number, part in enumerate(parts):
+        kind = part.get("type") if isinstance(part, dict) else None
+        url = (part.get("image_url") or {}).get("url") if kind == "image_url" else ""
+        is_image = re.fullmatch(r"data:image/(png|jpeg|gif|webp);base64,[\w+/]+=*", str(url))
+        if not (kind == "text" and isinstance(part.get("text"), str)) and not is_image:
+            raise _Refusal(400, f"{where}.content[{number}] is neither text nor image.", where)
 
 
 def _check_call(call: Any, *, where: str) -> None:
@@ -254,15 +274,45 @@ def _check_tools(body: Body) -> None:
     tools = body["tools"]
     if not isinstance(tools, list) or not 0 < len(tools) <= 128:
         raise _Refusal(400, "'tools' must be an array of 1 to 128 tools.", "tools")
-    names = set()
+    names: set[str] = set()
     for tool in tools:
         function = tool.get("function") or {}
         name = str(function.get("name"))
         if tool.get("type") != "function" or not _NAME.fullmatch(name) or name in names:
             raise _Refusal(400, "'tools' must be functions with valid, distinct names.", "tools")
-        if (function.get("parameters") or {"type": "object"}).get("type") != "object":
-            raise _Refusal(400, f"Invalid schema for function '{name}'.", "tools")
+        if fault := _schema_fault(function.get("parameters") or {"type": "object"}):
+            message = f"Invalid schema for function '{name}': {fault}"
+            where = f"tools[{len(names)}].function.parameters"
+            raise _Refusal(400, message, where, "invalid_function_parameters")
         names.add(name)
+
+
+def _schema_fault(schema: Any) -> str:
+    """What the real server refuses about the schema of a function; empty where it takes it."""
+    if schema.get("type") != "object":
+        return f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{schema.get('type')}\"'."
+    refused = {"oneOf", "anyOf", "allOf", "enum", "not"} & schema.keys()
+    if refused:
+        return f"schema must have type 'object' and not have {sorted(refused)} at the top level."
+    return _nested_fault(schema, "()")
+
+
+def _nested_fault(schema: Any, where: str) -> str:
+    if isinstance(schema, bool):
+        return ""
+    if not isinstance(schema, dict):
+        return f"In context={where}, {schema!r} is not of type 'object', 'boolean'."
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if strange := set(kinds) - set("string number integer boolean object array null".split()):
+        return f"In context={where}, {sorted(strange)} is not valid."
+    if "array" in kinds and "items" not in schema:
+        return f"In context={where}, array schema missing items."
+    inner = [(f"('properties', '{k}')", v) for k, v in schema.get("properties", {}).items()]
+    inner += [("('items',)", schema["items"])] if "items" in schema else []
+    for word in ("anyOf", "oneOf", "allOf"):
+        inner += [(f"('{word}',)", part) for part in schema.get(word, [])]
+    return next((fault for at, part in inner if (fault := _nested_fault(part, at))), "")
 
 
 def _check_response_format(body: Body) -> None:
@@ -273,7 +323,7 @@ def _check_response_format(body: Body) -> None:
         "json_schema",
     }:
         raise _Refusal(400, "Invalid 'response_format'.", "response_format")
-    said = any("json" in (m.get("content") or "").lower() for m in body["messages"])
+    said = any("json" in text_of(m).lower() for m in body["messages"])
     if wanted["type"] == "json_object" and not said:
         raise _Refusal(
             400, "'messages' must contain the word 'json' in some form.", "response_format"
@@ -314,7 +364,7 @@ def _embeddings(body: Body) -> dict[str, Any]:
 
 
 def _usage(body: Body, reply: ModelReply) -> dict[str, int]:
-    prompt = sum(len((m.get("content") or "").split()) for m in body["messages"])
+    prompt = sum(len(text_of(m).split()) for m in body["messages"])
     done = len(reply.tokens)
     return {"prompt_tokens": prompt, "completion_tokens": done, "total_tokens": prompt + done}
 

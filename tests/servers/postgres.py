@@ -14,23 +14,44 @@ from pathlib import Path
 
 import psycopg
 
+from tests.servers.of_the_run import once
 from tests.servers.ports import free_port
 
 LOCAL = "postgres://postgres@127.0.0.1:5432/postgres"
 START_SECONDS = 120
-KEEPING = "-c fsync=off -c full_page_writes=off"
+#: Several sites of a run are on one server at once.
+KEEPING = "-c max_connections=300 -c fsync=off -c full_page_writes=off"
 WITHOUT_THE_DISK = f"{KEEPING} -c synchronous_commit=off"
 
 
 @contextmanager
 def postgres_url() -> Iterator[str | None]:
-    """A URL with the right to create databases, or `None` where no server is there and none can be started."""
+    """A URL with the right to create databases, or `None` where no server is there and none can be started.
+
+    The server is the run's, started for the first test that asks: nothing is to be kept in it but in databases of one's own.
+    """
     given = os.environ.get("TEST_POSTGRES_URL")
     if given or _programs() is None:
         yield next((url for url in (given, LOCAL) if url and _answers(url)), None)
         return
-    with own_postgres() as server:
-        yield server.url if server else None
+    yield once("postgres", _start_for_the_run).partition(" ")[0]
+
+
+def _start_for_the_run() -> str:
+    folder = tempfile.mkdtemp(prefix="repondant-postgres-")
+    programs = _programs()
+    assert programs is not None
+    server = PostgresServer(programs, Path(folder), WITHOUT_THE_DISK)
+    server.start()
+    return f"{server.url} {folder}"
+
+
+def stop_server(started: str) -> None:
+    """What `postgres_url` started for the run, and all that it holds."""
+    folder, programs = Path(started.partition(" ")[2]), _programs()
+    assert programs is not None
+    _run([programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop"])
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

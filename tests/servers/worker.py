@@ -1,4 +1,4 @@
-"""A prefork worker of a test's own, on Redis and a database that it is given; it may be killed."""
+"""A worker of a test's own, on a broker and a database that it is given; it may be killed."""
 
 import os
 import signal
@@ -15,16 +15,23 @@ PROJECT = Path(__file__).parents[2]
 class WorkerProcess:
     """`with WorkerProcess(folder, environment) as worker: worker.output()`; it leads a group of its own, which is killed at the end."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], processes: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environment: Mapping[str, str],
+        processes: int = 2,
+        pool: str = "prefork",
+    ) -> None:
         self._log = folder / "worker.log"
         self.environment = {
             **os.environ,
+            "DJANGO_ALLOW_ASYNC_UNSAFE": "",
             "DATA_DIR": str(folder),
             "DJANGO_SETTINGS_MODULE": "tests.servers.worker_settings",
             **environment,
         }
         self._command = [sys.executable, "-m", "celery", "--app", "config", "worker"]
-        self._command += ["--pool", "prefork", "--concurrency", str(processes)]
+        self._command += ["--pool", pool, "--concurrency", str(processes)]
         self._command += ["--loglevel", "INFO", "--without-gossip", "--without-mingle"]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -57,6 +64,10 @@ class WorkerProcess:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
+
+    def has_ended(self) -> bool:
+        """By itself, whatever its status."""
+        return self._process is not None and self._process.poll() is not None
 
     def children(self) -> list[int]:
         assert self._process is not None

@@ -4,18 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
 from django.utils.text import Truncator
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminFileFieldWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
 from agents.network import host_of
+from agents.texts import storable
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
 from tools_registry.exceptions import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
@@ -29,6 +33,9 @@ _LONGEST_PARAMETER = 1_000
 _SHOWN = 600
 
 _ROWS = 4
+
+#: In characters: from here on, a document is not written into the page that edits its source.
+_LONG_DOCUMENT = 100_000
 
 
 class ToolOverrideForm(forms.ModelForm[ToolOverride]):
@@ -111,7 +118,19 @@ def _tag_choices(stored: Sequence[object]) -> list[tuple[str, str]]:
 
 
 class ToolSourceForm(forms.ModelForm[ToolSource]):
-    """A source; its lists are a line for each host and a box for each group, rather than JSON."""
+    """A source; its lists are a line for each host and a box for each group, rather than JSON.
+
+    A document comes as a text or as a file; a long one is not written into the page again.
+    """
+
+    document_file = forms.FileField(
+        label=_("fichier du document"),
+        required=False,
+        widget=UnfoldAdminFileFieldWidget,
+        help_text=_(
+            "JSON ou YAML ; remplace le texte ci-dessus. Pour un document de plus de 2 Mo."
+        ),
+    )
 
     allowed_hosts = forms.CharField(
         label=_("Hôtes permis"),
@@ -140,6 +159,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
             "command",
             "url",
             "document",
+            "chosen",
             "allowed_hosts",
             "headers",
             "tags",
@@ -157,8 +177,31 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
             self.initial["tags"] = stored
         if "allowed_hosts" in self.fields:
             self.initial["allowed_hosts"] = "\n".join(map(str, hosts or []))
-        if "headers" in self.fields:
-            self.fields["headers"].widget.attrs["rows"] = _ROWS
+        for name in ("headers", "chosen"):
+            if name in self.fields:
+                self.fields[name].widget.attrs["rows"] = _ROWS
+        self.is_long = len(self.instance.document) > _LONG_DOCUMENT
+        if self.is_long and "document" in self.fields:
+            self.initial["document"] = ""
+            self.fields["document"].help_text = ngettext(
+                "Le document actuel a %(count)d caractère et n’est pas montré ici ; vide, il est gardé.",
+                "Le document actuel a %(count)d caractères et n’est pas montré ici ; vide, il est gardé.",
+                len(self.instance.document),
+            ) % {"count": len(self.instance.document)}
+
+    def clean_document(self) -> str:
+        given: str = self.cleaned_data["document"]
+        # The row still holds what is stored: a form of a model fills it afterwards.
+        return self.instance.document if self.is_long and not given.strip() else given
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if file := cleaned.get("document_file"):
+            try:
+                cleaned["document"] = _text_of(file)
+            except ValidationError as error:
+                self.add_error("document_file", error)
+        return cleaned
 
     def clean_headers(self) -> dict[str, str]:
         headers: dict[str, str] = self.cleaned_data["headers"] or {}
@@ -182,3 +225,16 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
     def clean_allowed_hosts(self) -> list[str]:
         lines: str = self.cleaned_data["allowed_hosts"]
         return list(dict.fromkeys(lines.split()))
+
+
+def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
+    if (file.size or 0) > settings.TOOL_MAX_DOCUMENT_BYTES:
+        raise ValidationError(
+            gettext("Le document dépasse %(limit)d Mo.")
+            % {"limit": settings.TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
+        )
+    try:
+        content: bytes = file.read()
+        return storable(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValidationError(gettext("Le document n’est pas un texte en UTF-8.")) from error

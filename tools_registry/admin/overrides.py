@@ -8,27 +8,40 @@ import json
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, StaffInline, Tone, badge, long_text, stacked
+from agents.admin_base import (
+    ConditionFilter,
+    StaffAdmin,
+    StaffInline,
+    Tone,
+    admin_url,
+    badge,
+    link,
+    long_text,
+    stacked,
+)
 from agents.exceptions import ApplicationError
 from agents.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
+from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
 from tools_registry.admin.selection_quality import nearest_tool, recall
 from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
-from tools_registry.models import ToolExample, ToolOverride, ToolUsage
+from tools_registry.models import SuggestedPhrasing, ToolExample, ToolOverride, ToolUsage
 from tools_registry.quality import QualityReport, assess_tool
 from tools_registry.selection.base import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
@@ -75,28 +88,24 @@ def attach_tools(rows: Sequence[Any]) -> None:
         row.usage = usage.get(row.tool_name) or ToolUsage(tool_name=row.tool_name)
 
 
-class NeverSelectedFilter(admin.SimpleListFilter):
+def _used(**conditions: int) -> QuerySet[ToolUsage, Any]:
+    return ToolUsage.objects.filter(**conditions).values("tool_name")
+
+
+class NeverSelectedFilter(ConditionFilter):
     title = _("usage")
     parameter_name = "usage"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [
-            ("never_selected", _("Jamais proposé")),
-            ("never_called", _("Jamais appelé")),
-            ("failing", _("En échec")),
-        ]
-
-    def queryset(
-        self, request: HttpRequest, queryset: QuerySet[ToolOverride]
-    ) -> QuerySet[ToolOverride]:
-        used = ToolUsage.objects.values("tool_name")
-        if self.value() == "never_selected":
-            return queryset.exclude(tool_name__in=used.filter(selected__gt=0))
-        if self.value() == "never_called":
-            return queryset.exclude(tool_name__in=used.filter(called__gt=0))
-        if self.value() == "failing":
-            return queryset.filter(tool_name__in=used.filter(failed__gt=0))
-        return queryset
+    conditions: ClassVar = {
+        "never_selected": (
+            _("Jamais proposé"),
+            lambda rows: rows.exclude(tool_name__in=_used(selected__gt=0)),
+        ),
+        "never_called": (
+            _("Jamais appelé"),
+            lambda rows: rows.exclude(tool_name__in=_used(called__gt=0)),
+        ),
+        "failing": (_("En échec"), lambda rows: rows.filter(tool_name__in=_used(failed__gt=0))),
+    }
 
 
 class ToolExampleInline(StaffInline):
@@ -113,13 +122,22 @@ class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
-    list_display = ("tool_name", "origin", "rights", "quality", "selected", "called", "is_active")
+    list_display = (
+        "tool_name",
+        "origin",
+        "rights",
+        "quality",
+        "phrasings",
+        "selected",
+        "called",
+        "is_active",
+    )
     list_filter = (NeverSelectedFilter, "is_active", "agents")
     list_select_related = False
     search_fields = ("tool_name", "description", "examples__text")
     ordering = ("tool_name",)
     inlines = (ToolExampleInline,)
-    actions = ("activate", "deactivate")
+    actions = ("activate", "deactivate", "suggest")
     autocomplete_fields = ("agents",)
     readonly_fields = (
         "tool_name",
@@ -136,7 +154,8 @@ class ToolOverrideAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolOverride]:
         tools: QuerySet[ToolOverride] = super().get_queryset(request)
-        return tools.prefetch_related("examples")
+        waiting = Count("suggestions", filter=Q(suggestions__is_rejected=False))
+        return tools.prefetch_related("examples").annotate(to_review=waiting)
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -185,7 +204,10 @@ class ToolOverrideAdmin(StaffAdmin):
         """Tools that the code gained since the last index have their row, too."""
         if self.has_view_permission(request):
             ensure_overrides()
-        return super().changelist_view(request, extra_context)
+        is_asking = ToolOverride.objects.exclude(phrasings_asked_at=None).exists()
+        shown = {"refresh_seconds": REFRESH_SECONDS if is_asking else 0}
+        page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
+        return page
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
@@ -221,6 +243,21 @@ class ToolOverrideAdmin(StaffAdmin):
             tool.save(update_fields=["is_active", "updated_at"])
         text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
         self.message_user(request, text % {"count": len(changed)})
+
+    @admin.action(description=_("Proposer des formulations"), permissions=["change"])
+    def suggest(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
+        suggest_and_report(request, queryset)
+
+    @admin.display(description=_("formulations"))
+    def phrasings(self, tool: Any) -> SafeString | str:
+        count = str(len(tool.examples.all()))
+        if tool.phrasings_asked_at is not None:
+            return stacked(count, badge(gettext("demandées au modèle"), "busy"))
+        if tool.to_review:
+            text = ngettext("%(count)d à relire", "%(count)d à relire", tool.to_review)
+            address = admin_url(SuggestedPhrasing, "changelist", q=tool.tool_name)
+            return stacked(count, link(address, text % {"count": tool.to_review}))
+        return stacked(count, tool.phrasings_problem) if tool.phrasings_problem else count
 
     @admin.display(description=_("origine"))
     def origin(self, tool: Any) -> SafeString:
@@ -286,7 +323,14 @@ class ToolOverrideAdmin(StaffAdmin):
         explained = gettext(
             "Seuls les modes « local » et « externe » comptent ce qu’ils proposent : le mode « direct » propose tout."
         )
-        return f"{figures} {explained}"
+        if not usage.last_error:
+            return f"{figures} {explained}"
+        error = gettext("Dernière erreur, le %(when)s (%(code)s) : %(reason)s") % {
+            "when": date_format(localtime(usage.last_error_at), "SHORT_DATETIME_FORMAT"),
+            "code": usage.last_error_code,
+            "reason": usage.last_error,
+        }
+        return f"{figures} {explained} {error}"
 
     @admin.display(description=_("description du code"))
     def code_text(self, tool: Any) -> SafeString | str:

@@ -5,12 +5,12 @@ hide what the others measure; a file without any usable line is refused. A tool 
 Raises `ValueError` with the file and what is wrong with it.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agents.texts import read_json
 from tools_registry.evaluation.measures import LabelledQuery, described_tool
 from tools_registry.tool import ToolSpec
 
@@ -84,7 +84,7 @@ def _rows(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = read_json(line)
         except (ValueError, RecursionError) as error:
             skipped.add(path, number, f"not JSON ({error})")
             continue

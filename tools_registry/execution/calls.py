@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.database import in_database, in_thread
+from agents.texts import read_json
 from tools_registry.catalog import permitted_now
 from tools_registry.exceptions import (
     InvalidToolArgumentsError,
@@ -26,17 +27,21 @@ from tools_registry.exceptions import (
     ToolFailedError,
     ToolForbiddenError,
     ToolReportedError,
+    ToolServerError,
     ToolSuspendedError,
     ToolTimeoutError,
     UnknownToolError,
 )
 from tools_registry.execution.breaker import breakers
-from tools_registry.execution.usage import record_calls
+from tools_registry.execution.usage import Outcome, record_calls
 from tools_registry.schema import schema_problem
-from tools_registry.tool import Arguments, NextStep, ToolSpec
+from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
 logger = logging.getLogger(__name__)
+
+#: What models that see take.
+_SEEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class ToolResult:
     error: str | None
     duration_ms: int
     is_personal: bool
+    #: What went wrong, for staff; never in a log.
+    reason: str = ""
+    #: Named in `content`, and as large and as many as a model is shown.
+    images: tuple[ToolImage, ...] = ()
 
 
 async def execute_calls(
@@ -91,7 +100,11 @@ async def execute_calls(
             )
 
     results = await asyncio.gather(*(run(call) for call in calls))
-    outcomes = [(result.name, result.success) for result in results if result.name in offered]
+    outcomes = [
+        Outcome(result.name, result.error or "", result.reason)
+        for result in results
+        if result.name in offered
+    ]
     try:
         await in_database(record_calls, outcomes)
     except DatabaseError as error:
@@ -117,9 +130,11 @@ async def _execute(
         if spec.needs_approval and not is_approved:
             raise ToolApprovalError(f"The tool {spec.name} needs approval.")
         value = await _run(spec, parse_arguments(spec, call.arguments), context)
-        content, error = bounded_json(value), None
+        content, images = _as_text(value)
+        error, reason = None, ""
     except ToolError as refusal:
-        content, error = _error_json(refusal), refusal.code
+        content, images = _error_json(refusal), ()
+        error, reason = refusal.code, str(refusal)
         logger.info("Tool %s: %s.", spec.name if spec else "(unknown)", refusal.code)
     return ToolResult(
         call_id=call.id,
@@ -129,6 +144,8 @@ async def _execute(
         error=error,
         duration_ms=round((time.perf_counter() - started) * 1000),
         is_personal=spec is not None and spec.is_personal,
+        reason=reason,
+        images=images,
     )
 
 
@@ -140,7 +157,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         )
     try:
         # An empty text is what some models send for a tool without parameters.
-        arguments = json.loads(text) if text.strip() else {}
+        arguments = read_json(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
@@ -150,16 +167,27 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
     return arguments
 
 
-def bounded_json(value: object) -> str:
-    """A tool's value as JSON text of bounded length; what is longer is cut, and says so."""
+def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
+    """A tool's value as JSON text of bounded length (what is longer is cut, and says so), and the images named in it."""
+    images: list[ToolImage] = []
+
+    def named(unknown: object) -> str:
+        if not isinstance(unknown, ToolImage):
+            raise ValueError(f"{type(unknown).__name__} is no JSON.")
+        if unknown.kind in _SEEN and unknown.size <= settings.TOOL_MAX_IMAGE_BYTES:
+            images.append(unknown)
+        return str(unknown)
+
     try:
-        text = json.dumps(to_jsonable_python(value), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(
+            to_jsonable_python(value, fallback=named), ensure_ascii=False, allow_nan=False
+        )
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolFailedError(f"The tool's result has no JSON form: {error}") from error
     limit = settings.TOOL_MAX_RESULT_CHARACTERS
-    if len(text) <= limit:
-        return text
-    return json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
+    if len(text) > limit:
+        text = json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
+    return text, tuple(images[: settings.TOOL_MAX_IMAGES])
 
 
 async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:
@@ -198,6 +226,6 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
 def _error_json(error: ToolError) -> str:
     """What the model reads. Details of arguments, and a tool's own words, help it; other details stay in the log."""
     body = {"code": error.code, "message": str(error.public_message)}
-    if isinstance(error, (InvalidToolArgumentsError, ToolReportedError)):
+    if isinstance(error, (InvalidToolArgumentsError, ToolReportedError, ToolServerError)):
         body["detail"] = str(error)[:1_000]
     return json.dumps({"error": body}, ensure_ascii=False)

@@ -6,6 +6,7 @@ dry run writes nothing: it does not call these verbs.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import F
@@ -14,19 +15,52 @@ from django.utils import timezone
 from agents.database import short_write
 from tools_registry.models import ToolUsage
 
+_MOST_REASON = 1_000
+
 
 def record_selected(names: Iterable[str]) -> None:
     """Count the tools that were offered for a question; called once a turn, after its answer."""
     _add({name: {"selected": 1} for name in set(names)}, last="last_selected_at")
 
 
-def record_calls(outcomes: Sequence[tuple[str, bool]]) -> None:
-    """Count calls (name, success)."""
-    called = Counter(name for name, _success in outcomes)
-    failed = Counter(name for name, success in outcomes if not success)
-    _add(
-        {name: {"called": count, "failed": failed[name]} for name, count in called.items()},
-        last="last_called_at",
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended: the code of its error, none where it succeeded, and what staff are told of it."""
+
+    name: str
+    error: str = ""
+    reason: str = ""
+
+
+def record_calls(outcomes: Sequence[Outcome]) -> None:
+    """Count calls, and keep the newest error of each tool for staff."""
+    called = Counter(outcome.name for outcome in outcomes)
+    failed = {outcome.name: outcome for outcome in outcomes if outcome.error}
+    counts = {
+        name: {
+            "called": count,
+            "failed": sum(bool(each.error) for each in outcomes if each.name == name),
+        }
+        for name, count in called.items()
+    }
+    with short_write():
+        _add(counts, last="last_called_at")
+        for name, outcome in failed.items():
+            _tell(name, outcome.error, outcome.reason)
+
+
+def record_refused(names: Iterable[str], reason: str) -> None:
+    """Say to staff that the model refuses these tools."""
+    with short_write():
+        refused = list(names)
+        _add({name: {} for name in refused}, last="last_selected_at")
+        for name in refused:
+            _tell(name, "refused_by_model", reason)
+
+
+def _tell(name: str, code: str, reason: str) -> None:
+    ToolUsage.objects.filter(tool_name=name).update(
+        last_error=reason[:_MOST_REASON], last_error_code=code, last_error_at=timezone.now()
     )
 
 

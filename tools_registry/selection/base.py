@@ -1,8 +1,9 @@
-"""`select_tools`: resident tools, then those that a mode finds for the question, then those used a moment ago.
+"""`select_tools`: resident tools, then those that a mode finds for the question, those used a moment ago, and near-twins.
 
 The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
 Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
-rules (at most three resident, top-K, threshold, recent tools kept) are here, once. Thresholds are inclusive.
+rules (at most three resident, top-K, threshold, recent tools kept, no more than the model takes) are here, once.
+Thresholds are inclusive.
 
 A backend does its database work in `prepare`; `rank` then computes (`local`) or asks a vector store (`external`). Where
 a backend is not `is_immediate`, call `select_tools` across the bridge that its `uses_database` names.
@@ -15,6 +16,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from agents.backends import BackendHandler
+from agents.llm.base import LanguageModel, language_model
+from agents.models import ToolMode
 from knowledge.embeddings.base import Vectors, embedder
 from tools_registry.catalog import ToolList
 from tools_registry.tool import ToolSpec
@@ -27,6 +30,7 @@ class SelectionReason(StrEnum):
     RESIDENT = "resident"
     SIMILAR = "similar"
     RECENT = "recent"
+    TWIN = "twin"
     ALL = "all"
 
 
@@ -117,6 +121,19 @@ def tool_selector(mode: str) -> ToolSelector:
     return _selectors[mode]
 
 
+def tool_limit() -> int:
+    """How many tools the model takes in one request."""
+    model = language_model()
+    return LanguageModel.most_tools if model is None else model.most_tools
+
+
+def mode_in_use(config: SelectionConfig, candidates: ToolList) -> str:
+    """How tools are chosen: `direct` offers everything, so above what the model takes it gives way to `local`."""
+    if config.tool_mode == ToolMode.DIRECT and len(candidates) > tool_limit():
+        return ToolMode.LOCAL.value
+    return config.tool_mode
+
+
 def select_tools(
     *,
     question_vector: Vectors,
@@ -125,10 +142,11 @@ def select_tools(
     recent: Sequence[str] = (),
     config: SelectionConfig,
 ) -> list[SelectedTool]:
-    """The tools to offer for this question, resident ones first, then by score, then those in `recent` (names)."""
+    """The tools to offer for this question, resident ones first, then by score, then those in `recent` (names), then
+    what hardly differs from one that was found: beside the others, as far as the model takes more."""
     if not config.tools_enabled or not candidates:
         return []
-    selector = tool_selector(config.tool_mode)
+    selector = tool_selector(mode_in_use(config, candidates))
     if not selector.ranks:
         return [
             SelectedTool(
@@ -158,4 +176,8 @@ def select_tools(
         spec = candidates.named(name)
         if spec is not None and name not in chosen:
             chosen[name] = SelectedTool(spec, None, SelectionReason.RECENT)
-    return list(chosen.values())
+    for tool in list(chosen.values()):
+        if tool.reason is SelectionReason.SIMILAR:
+            for twin in candidates.twins.get(tool.spec.name, ()):
+                chosen.setdefault(twin.name, SelectedTool(twin, None, SelectionReason.TWIN))
+    return list(chosen.values())[: tool_limit()]

@@ -10,6 +10,7 @@ from tools_registry.selection.base import (
     SelectedTool,
     SelectionConfig,
     effective_threshold,
+    mode_in_use,
     select_tools,
     tool_selector,
 )
@@ -44,7 +45,8 @@ def simulate_selection(
     """Select for `question` as a turn does, and rank what was not selected too."""
     vector = embedder().embed_one(question, purpose=Purpose.QUERY)
     candidates = available_tools(user_tags=tags, agent_id=agent_id)
-    selector = tool_selector(config.tool_mode)
+    mode = mode_in_use(config, candidates)
+    selector = tool_selector(mode)
     selector.prepare(candidates)
     chosen = select_tools(
         question_vector=vector, question=question, candidates=candidates, config=config
@@ -56,7 +58,7 @@ def simulate_selection(
         )
         scores = {found.spec.name: found.score for found in ranked}
     return Simulation(
-        mode=config.tool_mode,
+        mode=mode,
         threshold=effective_threshold(config) if selector.ranks else None,
         top_k=config.tool_top_k,
         scored=_scored(chosen, scores, candidates),

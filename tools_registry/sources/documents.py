@@ -5,12 +5,12 @@ An alias of YAML costs nothing to write and its whole target each time that it i
 alias written out is counted, and only then are values made of it.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from agents.texts import read_json, storable_value
 from tools_registry.exceptions import ToolSourceError
 
 #: Nodes of a YAML document with its aliases written out: some 5 MB of text.
@@ -25,9 +25,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parsed(text: str) -> Any:
-    """What the document says. Raises `ToolSourceError`, also for one that would become too large."""
+    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also for one that would become too large."""
     try:
-        return json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
+        return read_json(text) if text.lstrip().startswith("{") else storable_value(_yaml(text))
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise ToolSourceError(f"The document is neither JSON nor YAML: {error}") from error
 
@@ -58,7 +58,9 @@ def _count_events(text: str) -> None:
         if depth > DEEPEST:
             raise ToolSourceError(f"The document is nested deeper than {DEEPEST} levels.")
         if number > 2 * MOST_NODES:
-            raise ToolSourceError(f"The document holds more than {MOST_NODES} values.")
+            raise ToolSourceError(
+                f"The document holds more than {MOST_NODES} values: give it as JSON, which is read whole."
+            )
 
 
 def _written_out(root: yaml.Node) -> int:

@@ -14,21 +14,26 @@ import httpx2
 from django.conf import settings
 
 from agents.network import guarded_async_client, host_of
+from agents.texts import storable, storable_value
 from tools_registry.exceptions import (
     ToolError,
     ToolFailedError,
     ToolReportedError,
+    ToolServerError,
     ToolSourceError,
     ToolTimeoutError,
 )
 from tools_registry.models import SourceKind
-from tools_registry.sources.base import DeclaredTool, SourceAddress
+from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress
 from tools_registry.sources.network import reach_of, resolved_headers
 from tools_registry.sources.sessions import Sessions
-from tools_registry.tool import Arguments
+from tools_registry.tool import Arguments, ToolImage
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp_types import ContentBlock
+    from mcp_types import Tool as McpTool
+    from pydantic import ValidationError
 
 T = TypeVar("T")
 
@@ -36,51 +41,182 @@ T = TypeVar("T")
 _PAGES = 20
 
 
-def list_tools(address: SourceAddress) -> list[DeclaredTool]:
-    """What the server declares now. Raises `ToolError`."""
+def list_tools(address: SourceAddress) -> ReadTools:
+    """What the server declares now, each tool read on its own: a bad one loses no other. Raises `ToolError`."""
 
-    async def listing(client: "Client") -> list[DeclaredTool]:
-        found: list[DeclaredTool] = []
-        cursor: str | None = None
-        for _page in range(_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            found.extend(
-                DeclaredTool(
-                    name=tool.name,
-                    description=tool.description or tool.title or "",
-                    parameters=tool.input_schema,
-                    needs_approval=bool(tool.annotations and tool.annotations.destructive_hint),
+    async def listing(client: "Client") -> ReadTools:
+        read = ReadTools()
+        for tool, problem in await _listed(client):
+            if isinstance(tool, str):
+                read.refused.append((tool, problem))
+            elif tool.execution is not None and tool.execution.task_support == "required":
+                read.refused.append((tool.name, "it runs as a task only, which is not supported"))
+            else:
+                read.tools.append(
+                    DeclaredTool(
+                        name=tool.name,
+                        description=tool.description or tool.title or "",
+                        parameters=tool.input_schema,
+                        needs_approval=_may_change_something(tool),
+                    )
                 )
-                for tool in page.tools
-            )
-            cursor = page.next_cursor
-            if not cursor:
-                return found
-        raise ToolSourceError(f"The list of tools has more than {_PAGES} pages.")
+        return read
 
     return _run(address, listing)
 
 
-def call_tool(address: SourceAddress, name: str, arguments: Arguments) -> object:
-    """The tool's result. Raises `ToolReportedError` with the server's words where the tool says that it failed."""
+def _may_change_something(tool: "McpTool") -> bool:
+    """Unless it says that it only reads: a tool that says nothing may destroy, by the protocol."""
+    hints = tool.annotations
+    return hints is None or hints.read_only_hint is not True or hints.destructive_hint is True
+
+
+async def _listed(client: "Client") -> "list[tuple[McpTool | str, str]]":
+    """The tools of the server, and for those that cannot be read their names with the reason."""
+    from mcp_types import ListToolsResult, Tool
+    from pydantic import ValidationError
+
+    session = client.session
+    found: list[tuple[Tool | str, str]] = []
+    cursor: str | None = None
+    for _number in range(_PAGES):
+        raw = await _page(client, cursor)
+        rows = storable_value(raw.get("tools"))
+        if not isinstance(rows, list):
+            raise ToolSourceError("The server's answer holds no list of tools.")
+        good: list[Tool] = []
+        for row in rows:
+            try:
+                good.append(Tool.model_validate(row, by_name=False))
+            except ValidationError as error:
+                name = row.get("name") if isinstance(row, dict) else None
+                found.append((str(name or "?")[:200], _in_words(error)))
+        # What the SDK keeps of a list: schemas of results, headers that arguments are repeated in.
+        kept = session._absorb_tool_listing(ListToolsResult(tools=list(good)), complete=False).tools
+        found.extend((tool, "") for tool in kept)
+        names = {tool.name for tool in kept}
+        found.extend(
+            (tool.name, "its headers are not valid") for tool in good if tool.name not in names
+        )
+        cursor = raw.get("nextCursor")
+        if not cursor:
+            return found
+    raise ToolSourceError(f"The list of tools has more than {_PAGES} pages.")
+
+
+async def _page(client: "Client", cursor: str | None = None) -> dict[str, Any]:
+    """A page of the server's list, unread: the SDK's own verb reads it as a whole, so that one bad tool loses all of them."""
+    session = client.session
+    request: dict[str, Any] = {"params": {} if cursor is None else {"cursor": cursor}}
+    options: Any = {}
+    session._stamp({"method": "tools/list", **request}, options)
+    return await session._dispatcher.send_raw_request("tools/list", request["params"], options)
+
+
+def _in_words(error: "ValidationError") -> str:
+    """What is wrong with a tool as its server describes it, in a line for staff."""
+    told = [
+        f"{'.'.join(map(str, found['loc'])) or 'it'}: {found['msg']}" for found in error.errors()
+    ]
+    return "; ".join(told[:3])[:300]
+
+
+def call_tool(
+    address: SourceAddress,
+    name: str,
+    arguments: Arguments,
+    on_progress: Callable[[float, float | None, str], None] | None = None,
+) -> object:
+    """The tool's result. Raises `ToolReportedError` with the server's words where it says that the call was wrong,
+    `ToolServerError` where it failed itself."""
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        if on_progress is not None:
+            on_progress(progress, total, storable(message or ""))
 
     async def calling(client: "Client") -> object:
-        result = await client.call_tool(name, dict(arguments))
-        blocks = [
-            block.text if block.type == "text" else f"({block.type})" for block in result.content
-        ]
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
+        from pydantic import ValidationError
+
+        session = client.session
+        if name not in session._tool_output_schemas:
+            await _listed(client)
+            # Not listed any more: the server says so itself, better than a list that it may not give.
+            session._tool_output_schemas.setdefault(name, None)
+        try:
+            result = await client.call_tool(
+                name,
+                dict(arguments),
+                progress_callback=None if on_progress is None else progressed,
+            )
+        except MCPError as error:
+            if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+                raise
+            kind = ToolServerError if error.code == INTERNAL_ERROR else ToolReportedError
+            raise kind(f"{error.message} ({error.code})") from error
+        except ValidationError as error:
+            raise ToolServerError(
+                f"The server's answer is not what the protocol describes: {_in_words(error)}"
+            ) from error
+        except RuntimeError as error:  # its own words for a result that breaks the tool's schema
+            reason = getattr(error.__cause__, "message", "") or str(error)
+            raise ToolServerError(
+                f"The result does not fit the tool's own schema: {reason}"
+            ) from error
+        blocks = [_shown(block) for block in result.content]
         if result.is_error:
-            raise ToolReportedError("\n".join(blocks) or f"{name} failed.")
+            texts = [block if isinstance(block, str) else str(block) for block in blocks]
+            raise ToolReportedError("\n".join(texts) or f"{name} failed.")
         if result.structured_content is not None:
-            return result.structured_content
+            # Its text is the same again, and the rest is not.
+            more = [
+                shown
+                for shown, block in zip(blocks, result.content, strict=True)
+                if block.type != "text"
+            ]
+            structured = result.structured_content
+            return {"result": structured, "content": more} if more else structured
         return blocks[0] if len(blocks) == 1 else blocks
 
     return _run(address, calling)
 
 
+def _shown(block: "ContentBlock") -> object:
+    """A piece of a result as a model reads it: texts and links whole, images for one that sees, other binaries by their names."""
+    match block.type:
+        case "text":
+            return block.text
+        case "resource":
+            resource = block.resource
+            held = {"uri": str(resource.uri), "type": resource.mime_type}
+            text = getattr(resource, "text", None)
+            if text is not None:
+                return {**held, "text": text}
+            blob, kind = getattr(resource, "blob", ""), resource.mime_type or ""
+            is_image = kind.startswith("image/")
+            return {**held, "text": ToolImage(kind, blob) if is_image else _named(kind, blob)}
+        case "resource_link":
+            told = {
+                "uri": str(block.uri),
+                "name": block.title or block.name,
+                "description": block.description,
+                "type": block.mime_type,
+            }
+            return {"link": {key: value for key, value in told.items() if value}}
+        case "image":
+            return ToolImage(block.mime_type, block.data)
+        case "audio":
+            return _named(block.mime_type, block.data)
+
+
+def _named(kind: str, encoded: str) -> str:
+    return f"({kind or 'unknown kind'}, {len(encoded) * 3 // 4} bytes: not a text, not shown)"
+
+
 async def _ping(client: "Client") -> object:
-    # The newest version of the protocol has no ping; every server can list.
-    return await client.list_tools()
+    # The newest version of the protocol has no ping; every server can list, and a page of a long list is enough.
+    return await _page(client)
 
 
 _sessions: "Sessions[Client]" = Sessions(ping=_ping)
@@ -91,8 +227,13 @@ close_sessions = _sessions.close
 def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
     local = address.kind == SourceKind.MCP_STDIO
     where = tuple(_command_line(address.command)) if local else (address.url,)
-    # Another address, secret or delay is another connection.
-    key = (where, tuple(sorted(resolved_headers(address.headers).items())), address.timeout_seconds)
+    # Another source, address, secret or delay is another connection.
+    key = (
+        address.source,
+        where,
+        tuple(sorted(resolved_headers(address.headers).items())),
+        address.timeout_seconds,
+    )
     try:
         return _sessions.run(
             key, partial(_connected, address), work, seconds=address.timeout_seconds
@@ -111,6 +252,13 @@ def _first_of_ours(error: BaseException) -> ToolError | None:
         return error
     if isinstance(error, TimeoutError):
         return ToolTimeoutError("The server did not answer in time.")
+    if isinstance(error, OSError) and error.filename:
+        return ToolSourceError(
+            f"The command {error.filename!r} cannot be started: {error.strerror}."
+        )
+    code, message = getattr(error, "code", None), getattr(error, "message", None)
+    if isinstance(code, int) and isinstance(message, str):  # an error of the protocol
+        return ToolServerError(f"{message} ({code})")
     inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return next((found for one in inner if (found := _first_of_ours(one)) is not None), None)
 

@@ -3,16 +3,22 @@
 Secrets are named in headers (`${TOOL_SECRET_X}`) and read here alone.
 """
 
+import base64
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from django.conf import settings
 
 from agents.network import Reach
-from tools_registry.exceptions import ToolSourceError
+from agents.texts import storable
+from tools_registry.exceptions import ToolError, ToolSourceError
 
 SECRET_PREFIX = "TOOL_SECRET_"  # noqa: S105  # the beginning of the names, not a secret
+#: A shorter one stands in ordinary words, too.
+_SHORTEST_SECRET = 4
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 #: Headers whose value must be a reference: what they hold is a credential.
 _CREDENTIALS = re.compile(r"authorization|cookie|token|secret|password|api[-_]?key", re.IGNORECASE)
@@ -49,10 +55,43 @@ def resolved_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}
 
 
-def reach_of(allowed: Sequence[str]) -> Reach:
+def hide_secrets(value: object, headers: Mapping[str, str]) -> object:
+    """The value without the secrets that a source's headers name, also as JSON, addresses and base64 write them.
+
+    A service that echoes a request would tell them to the model and to whoever reads the thread.
+    """
+    hidden: set[str] = set()
+    for text in headers.values():
+        for name in _REFERENCE.findall(text):
+            secret = os.environ.get(name, "") if name.startswith(SECRET_PREFIX) else ""
+            if len(secret) >= _SHORTEST_SECRET:
+                encoded = base64.b64encode(secret.encode()).decode()
+                hidden |= {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), encoded}
+    if not hidden:
+        return value
+    pattern = re.compile("|".join(map(re.escape, sorted(hidden, key=len, reverse=True))))
+    return _without(value, pattern)
+
+
+def without_secrets(error: ToolError, headers: Mapping[str, str]) -> ToolError:
+    """The same error, its words as `hide_secrets` leaves them and a database can keep them."""
+    return type(error)(str(hide_secrets(storable(str(error)), headers)))
+
+
+def _without(value: object, pattern: re.Pattern[str]) -> object:
+    if isinstance(value, str):
+        return pattern.sub("***", value)
+    if isinstance(value, Mapping):
+        return {_without(key, pattern): _without(inner, pattern) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(item, pattern) for item in value]
+    return value
+
+
+def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None) -> Reach:
     """What a source that may call these hosts can connect to."""
     return Reach(
-        max_bytes=settings.TOOL_MAX_RESPONSE_BYTES,
+        max_bytes=max_bytes or settings.TOOL_MAX_RESPONSE_BYTES,
         hosts=allowed,
         internal=settings.TOOL_INTERNAL_HOSTS,
         error=ToolSourceError,

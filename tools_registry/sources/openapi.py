@@ -1,104 +1,85 @@
-"""Tools of an HTTP service described by an OpenAPI 3 document: one for each operation.
+"""Tools of an HTTP service described by an OpenAPI 3 or Swagger 2.0 document: one for each operation that staff chose.
 
 The document is foreign text: references are followed inside it only, its size and depth are bounded, and what cannot be
-described as a JSON schema is left out with its reason. A call goes to the service's own server, which must be an allowed
+described to a model is left out with its reason. A call goes to the service's own server, which must be an allowed
 host. Operations that change something (anything but GET and HEAD) need a person's approval unless staff say otherwise.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import quote, urljoin
+from urllib.parse import urljoin
 
 import httpx2
+from django.conf import settings
 
-from agents.network import check_url, guarded_client, host_of
-from tools_registry.exceptions import (
-    ToolDefinitionError,
-    ToolFailedError,
-    ToolReportedError,
-    ToolSourceError,
-    ToolTimeoutError,
-)
-from tools_registry.schema import checked_schema
-from tools_registry.sources.base import DeclaredTool, SourceAddress
+from agents.network import check_url, host_of
+from tools_registry.exceptions import ToolDefinitionError, ToolSourceError
+from tools_registry.sources.base import DeclaredTool, OnProgress, ReadTools, SourceAddress
 from tools_registry.sources.documents import parsed
-from tools_registry.sources.network import reach_of, resolved_headers
-from tools_registry.tool import Arguments
+from tools_registry.sources.fitting import fitted, target_of
+from tools_registry.sources.network import reach_of
+from tools_registry.sources.requests import BODY, FORM, MULTIPART, client_of
+from tools_registry.sources.swagger import as_openapi
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 _READING = ("get", "head", "options")
-#: The nodes that one operation's schemas may hold once their references are replaced.
-_MOST_NODES = 20_000
-_DEEPEST = 60
-_MOST_OPERATIONS = 1_000
-_BODY = "body"
+_MOST_OPERATIONS = 1_500
+#: Tags and paths named where there are too many operations.
+_NAMED = 30
 #: What a tool's arguments may not set.
 _RESERVED_HEADERS = {"host", "authorization", "cookie", "content-length", "content-type", "accept"}
-_EXCERPT = 1_000
+_VARIABLE = re.compile(r"{([^{}]+)}")
+_SEPARATORS = {"spaceDelimited": " ", "tabDelimited": "\t", "pipeDelimited": "|"}
+_JSON = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
 
 
-@dataclass(slots=True)
-class ReadDocument:
-    """The operations of a document, and those that were left out with the reason."""
-
-    tools: list[DeclaredTool] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
-
-
-def read_document(address: SourceAddress) -> ReadDocument:
-    """The operations of the source's document, fetched from its address where it is not given."""
-    text = address.document or _fetch(address)
-    document = _document(text)
+def read_document(address: SourceAddress, on_progress: OnProgress | None = None) -> ReadTools:
+    """The chosen operations of the source's document, fetched from its address where it is not given."""
+    document = _document(address.document or _fetch(address))
     base = _server(document, address)
-    read = ReadDocument()
-    for operation in _operations(document):
+    operations = list(_operations(document))
+    chosen = [operation for operation in operations if operation.is_among(address.chosen)]
+    if operations and not chosen:
+        raise ToolSourceError(
+            f"None of the {len(operations)} operations is chosen. {_ways(operations)}"
+        )
+    if len(chosen) > _MOST_OPERATIONS:
+        raise ToolSourceError(
+            f"The document has {len(chosen)} operations, and {_MOST_OPERATIONS} are read at most: "
+            f"choose paths or tags. {_ways(operations)}"
+        )
+    read = ReadTools()
+    for number, operation in enumerate(chosen, start=1):
         try:
-            read.tools.append(_tool(_Resolver(document), base, operation))
+            read.tools.append(_tool(document, base, operation))
         except ToolDefinitionError as error:
             read.refused.append((operation.name, str(error)))
-        if len(read.tools) > _MOST_OPERATIONS:
-            raise ToolSourceError(f"The document has more than {_MOST_OPERATIONS} operations.")
+        except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
+            # What nobody thought of: the other operations are as good as before.
+            read.refused.append((operation.name, f"not described as expected ({error})"))
+        if on_progress is not None:
+            on_progress(number, len(chosen))
     return read
 
 
-def call_operation(
-    address: SourceAddress, operation: Mapping[str, Any], arguments: Arguments
-) -> object:
-    """Make the request; the answer's status and body. An answer above 299 is a `ToolReportedError`."""
-    url, query, headers = _request_parts(operation, arguments)
-    body = arguments.get(_BODY) if operation.get("has_body") else None
-    try:
-        with _client(address, address.allowed_hosts) as client:
-            response = client.request(
-                str(operation["method"]).upper(),
-                url,
-                params=query,
-                headers={"Accept": "application/json, text/*;q=0.5", **headers},
-                **({} if body is None else {"json": body}),
-            )
-    except httpx2.TimeoutException as error:
-        raise ToolTimeoutError(f"{host_of(url)} did not answer in time.") from error
-    except httpx2.HTTPError as error:
-        raise ToolFailedError(f"{host_of(url)}: {type(error).__name__}") from error
-    if response.is_redirect:
-        raise ToolReportedError(f"HTTP {response.status_code}: redirects are not followed.")
-    if response.status_code > 299:
-        raise ToolReportedError(f"HTTP {response.status_code}: {response.text[:_EXCERPT]}")
-    return {"status": response.status_code, "body": _body_of(response)}
-
-
-def _client(address: SourceAddress, allowed: Sequence[str]) -> httpx2.Client:
-    headers = resolved_headers(address.headers)
-    return guarded_client(reach_of(allowed), timeout=address.timeout_seconds, headers=headers)
+def _ways(operations: "list[_Operation]") -> str:
+    """What can be chosen, for staff."""
+    tags = Counter(tag for operation in operations for tag in operation.tags)
+    roots = Counter("/" + operation.path.strip("/").split("/")[0] for operation in operations)
+    found = [(f"tag:{tag}", count) for tag, count in tags.most_common(_NAMED)] or [
+        (f"{root}*", count) for root, count in roots.most_common(_NAMED)
+    ]
+    return "For example: " + ", ".join(f"{way} ({count})" for way, count in found) + "."
 
 
 def _fetch(address: SourceAddress) -> str:
     allowed = [*address.allowed_hosts, host_of(address.url, ToolSourceError)]
     try:
-        with _client(address, allowed) as client:
+        with client_of(address, allowed, max_bytes=settings.TOOL_MAX_DOCUMENT_BYTES) as client:
             response = client.get(address.url)
     except httpx2.HTTPError as error:
         raise ToolSourceError(f"The document cannot be fetched: {type(error).__name__}.") from error
@@ -109,17 +90,53 @@ def _fetch(address: SourceAddress) -> str:
 
 def _document(text: str) -> dict[str, Any]:
     document = parsed(text)
-    if not isinstance(document, dict) or not str(document.get("openapi", "")).startswith("3."):
-        raise ToolSourceError("The document is not an OpenAPI document of version 3.")
+    if not isinstance(document, dict):
+        raise ToolSourceError("The document is not an OpenAPI document.")
+    if str(document.get("swagger", "")).startswith("2."):
+        return as_openapi(document)
+    if not str(document.get("openapi", "")).startswith("3."):
+        raise ToolSourceError(
+            "The document is neither OpenAPI 3 nor Swagger 2.0: it needs 'openapi' or 'swagger' at its top."
+        )
     return document
 
 
 def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
+    """The first of the document's servers that is an allowed host; raises saying what the first one lacks."""
     servers = document.get("servers")
-    first = servers[0] if isinstance(servers, list) and servers else {}
-    url = urljoin(address.url, str(first.get("url", "/")) if isinstance(first, dict) else "/")
-    if "{" in url:
-        raise ToolSourceError("The document's server has variables; write its whole address.")
+    named = (
+        [each for each in servers if isinstance(each, dict)] if isinstance(servers, list) else []
+    )
+    refused: ToolSourceError | None = None
+    for server in named or [{"url": "/"}]:
+        try:
+            return _reachable(server, address)
+        except ToolSourceError as error:
+            refused = refused or error
+    raise refused or ToolSourceError("The document names no server.")
+
+
+def _reachable(server: Mapping[str, Any], address: SourceAddress) -> str:
+    variables = server.get("variables")
+
+    def default(match: re.Match[str]) -> str:
+        variable = variables.get(match[1]) if isinstance(variables, dict) else None
+        value = variable.get("default") if isinstance(variable, dict) else None
+        if value is None:
+            raise ToolSourceError(
+                f"The document's server has the variable {match[1]!r} without a default; write its whole address."
+            )
+        return str(value)
+
+    written = _VARIABLE.sub(default, str(server.get("url", "/")))
+    if written.startswith("//") and not address.url:
+        written = f"https:{written}"
+    url = urljoin(address.url, written)
+    if "//" not in url:
+        raise ToolSourceError(
+            f"The document's server is {written!r}, without a host: give the document's address beside its text, "
+            "or write the server's whole address in it."
+        )
     check_url(url, reach_of(address.allowed_hosts))
     return url.rstrip("/")
 
@@ -137,6 +154,19 @@ class _Operation:
     def name(self) -> str:
         return str(self.described.get("operationId") or f"{self.method}_{self.path}")
 
+    @property
+    def tags(self) -> list[str]:
+        tags = self.described.get("tags")
+        return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+    def is_among(self, chosen: tuple[str, ...]) -> bool:
+        """Whether a line of staff's names it: `tag:issues`, `/repos/*`, `GET /repos/*`, or its own name. No line: all."""
+        names = [self.path, f"{self.method.upper()} {self.path}", self.name]
+        names += [f"tag:{tag}" for tag in self.tags]
+        return not chosen or any(
+            fnmatchcase(name.lower(), line.lower()) for line in chosen for name in names
+        )
+
 
 def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
     paths = document.get("paths")
@@ -152,26 +182,29 @@ def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
                 )
 
 
-def _tool(resolver: "_Resolver", base: str, operation: _Operation) -> DeclaredTool:
-    inputs = _inputs(resolver, operation)
-    has_body = _add_body(inputs, resolver, operation.described)
+def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> DeclaredTool:
+    inputs = _inputs(document, operation)
+    body = _add_body(inputs, document, operation.described)
     texts = (operation.described.get(key) for key in ("summary", "description"))
     return DeclaredTool(
         name=operation.name,
         description="\n\n".join(str(text) for text in texts if text),
-        parameters=checked_schema(
+        parameters=fitted(
             {
                 "type": "object",
                 "properties": inputs.properties,
                 "required": inputs.required,
                 "additionalProperties": False,
-            }
+            },
+            document,
         ),
         operation={
             "method": operation.method,
             "url": base + operation.path,
             "places": inputs.places,
-            "has_body": has_body,
+            **({"joined": inputs.joined} if inputs.joined else {}),
+            "has_body": body is not None,
+            **(body or {}),
         },
         needs_approval=operation.method not in _READING,
     )
@@ -179,47 +212,67 @@ def _tool(resolver: "_Resolver", base: str, operation: _Operation) -> DeclaredTo
 
 @dataclass(slots=True)
 class _Inputs:
-    """What an operation takes: the schema of each argument, those required, and where each goes in the request."""
+    """What an operation takes: the schema of each argument, those required, and where each goes in the request.
+
+    The lists `joined` are sent as one value, with this sign between.
+    """
 
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
+    joined: dict[str, str] = field(default_factory=dict)
 
 
-def _inputs(resolver: "_Resolver", operation: _Operation) -> _Inputs:
+def _at(document: Mapping[str, Any], node: Any) -> Any:
+    """What a node of the document is, its own reference followed; those inside it are left."""
+    for _step in range(10):
+        reference = node.get("$ref") if isinstance(node, dict) else None
+        if not isinstance(reference, str):
+            return node
+        node = target_of(document, reference)
+    raise ToolDefinitionError("A reference refers to itself.")
+
+
+def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
     """The parameters that a model may fill; raises where the path has one that is not described."""
     inputs = _Inputs()
-    for (parameter, place), item in _parameters(resolver, operation).items():
+    for (parameter, place), item in _parameters(document, operation).items():
         if place not in ("path", "query", "header") or (
             place == "header" and parameter.lower() in _RESERVED_HEADERS
         ):
             continue
         schema, text = item.get("schema"), item.get("description")
         inputs.properties[parameter] = {
-            **(_converted(schema) if isinstance(schema, dict) else {}),
+            **(schema if isinstance(schema, dict) else {}),
             **({"description": str(text)} if text else {}),
         }
         inputs.places[parameter] = place
+        if place == "query" and (separator := _separator(item)):
+            inputs.joined[parameter] = separator
         if place == "path" or item.get("required") is True:
             inputs.required.append(parameter)
     missing = [
-        part
-        for part in re.findall(r"{([^}]+)}", operation.path)
-        if inputs.places.get(part) != "path"
+        part for part in _VARIABLE.findall(operation.path) if inputs.places.get(part) != "path"
     ]
     if missing:
         raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
     return inputs
 
 
+def _separator(item: Mapping[str, Any]) -> str:
+    """What the values of a list are joined by; empty: each is sent by itself."""
+    style = str(item.get("style", "form"))
+    is_joined = item.get("explode", style not in _SEPARATORS) is False
+    return _SEPARATORS.get(style, ",") if is_joined else ""
+
+
 def _parameters(
-    resolver: "_Resolver", operation: _Operation
+    document: Mapping[str, Any], operation: _Operation
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """By name and place; an operation's own parameter replaces the path's of the same name."""
     own = operation.described.get("parameters")
     described = [
-        resolver.resolve(item)
-        for item in [*operation.shared, *(own if isinstance(own, list) else [])]
+        _at(document, item) for item in [*operation.shared, *(own if isinstance(own, list) else [])]
     ]
     return {
         (str(item["name"]), str(item.get("in"))): item
@@ -228,115 +281,40 @@ def _parameters(
     }
 
 
-def _add_body(inputs: _Inputs, resolver: "_Resolver", operation: Mapping[str, Any]) -> bool:
-    """Add the body as one more argument; false where the operation has none."""
-    body = _body_schema(resolver, operation)
-    if body is None:
-        return False
-    if _BODY in inputs.properties:
-        raise ToolDefinitionError("A parameter has the name of the body.")
-    inputs.properties[_BODY], is_required = body
-    inputs.required.extend([_BODY] if is_required else [])
-    return True
+def _add_body(
+    inputs: _Inputs, document: Mapping[str, Any], operation: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Add the body as one more argument; how it is sent where that is not as JSON, `None` where the operation has none.
 
-
-def _body_schema(
-    resolver: "_Resolver", operation: Mapping[str, Any]
-) -> tuple[dict[str, Any], bool] | None:
-    body = resolver.resolve(operation.get("requestBody"))
-    if not isinstance(body, dict):
+    JSON before a form, a form before one with files: a file is what the model writes, as a text.
+    """
+    body = _at(document, operation.get("requestBody"))
+    content = body.get("content") if isinstance(body, dict) else None
+    if not isinstance(content, dict):
         return None
-    content = body.get("content")
-    for kind, media in content.items() if isinstance(content, dict) else ():
-        if re.fullmatch(r"application/([\w.+-]+\+)?json", str(kind).split(";")[0].strip()):
-            schema = media.get("schema") if isinstance(media, dict) else None
-            return (
-                _converted(schema) if isinstance(schema, dict) else {},
-                body.get("required") is True,
+    media = {str(kind).split(";")[0].strip(): each for kind, each in content.items()}
+    kinds = [kind for kind in media if _JSON.fullmatch(kind)]
+    kinds += [kind for kind in (FORM, MULTIPART) if kind in media]
+    is_required = body.get("required") is True
+    if not kinds:
+        if is_required:
+            raise ToolDefinitionError(
+                f"The body is {', '.join(list(media)[:3]) or 'not described'}: only JSON and forms are sent."
             )
-    if body.get("required") is True:
-        raise ToolDefinitionError("The body is not JSON.")
-    return None
-
-
-class _Resolver:
-    """Replaces references by what they refer to inside the document, within bounds."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._document = document
-        self._nodes = 0
-
-    def resolve(self, node: Any, depth: int = 0) -> Any:
-        self._nodes += 1
-        if self._nodes > _MOST_NODES or depth > _DEEPEST:
-            raise ToolDefinitionError("The schema is too large, or refers to itself.")
-        if isinstance(node, list):
-            return [self.resolve(item, depth + 1) for item in node]
-        if not isinstance(node, dict):
-            return node
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            return self.resolve(self._target(reference), depth + 1)
-        return {str(key): self.resolve(value, depth + 1) for key, value in node.items()}
-
-    def _target(self, reference: str) -> Any:
-        if not reference.startswith("#/"):
-            raise ToolDefinitionError(f"The reference {reference[:100]!r} leaves the document.")
-        found: Any = self._document
-        for part in reference[2:].split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or key not in found:
-                raise ToolDefinitionError(f"The reference {reference[:100]!r} leads nowhere.")
-            found = found[key]
-        return found
-
-
-def _converted(schema: Any) -> Any:
-    """A schema of OpenAPI 3.0 in the words of JSON Schema; those of 3.1 are already."""
-    if isinstance(schema, list):
-        return [_converted(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: _converted(value) for key, value in schema.items() if key != "nullable"}
-    if schema.get("nullable") is True and isinstance(schema.get("type"), str):
-        made["type"] = [schema["type"], "null"]
-    for bound in ("Minimum", "Maximum"):
-        if isinstance(made.get(f"exclusive{bound}"), bool):
-            if made.pop(f"exclusive{bound}"):
-                made[f"exclusive{bound}"] = made.pop(bound.lower(), 0)
-    return made
-
-
-def _request_parts(
-    operation: Mapping[str, Any], arguments: Arguments
-) -> tuple[str, list[tuple[str, str | int | float | bool | None]], dict[str, str]]:
-    url, headers = str(operation["url"]), {}
-    query: list[tuple[str, str | int | float | bool | None]] = []
-    for name, place in operation["places"].items():
-        if name not in arguments:
-            continue
-        value = arguments[name]
-        if place == "path":
-            text = _text(value)
-            if text in ("", ".", ".."):
-                raise ToolReportedError(f"{name} cannot stand in an address.")
-            url = url.replace(f"{{{name}}}", quote(text, safe=""))
-        elif place == "query":
-            values = value if isinstance(value, list) else [value]
-            query.extend((name, _text(item)) for item in values)
-        else:
-            headers[name] = _text(value).replace("\r", " ").replace("\n", " ")
-    return url, query, headers
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _body_of(response: httpx2.Response) -> object:
-    if "json" in response.headers.get("content-type", ""):
-        try:
-            return response.json()
-        except ValueError:
-            return response.text
-    return response.text
+        return None
+    if BODY in inputs.properties:
+        raise ToolDefinitionError("A parameter has the name of the body.")
+    sent = media[kinds[0]] if isinstance(media[kinds[0]], dict) else {}
+    schema, encoding = sent.get("schema"), sent.get("encoding")
+    inputs.properties[BODY] = schema if isinstance(schema, dict) else {}
+    inputs.required.extend([BODY] if is_required else [])
+    if kinds[0] not in (FORM, MULTIPART):
+        return {}
+    fields = fitted(schema, document).get("properties", {})
+    files = [name for name, inner in fields.items() if inner.get("format") in ("binary", "byte")]
+    joined = {
+        str(name): separator
+        for name, item in (encoding.items() if isinstance(encoding, dict) else ())
+        if isinstance(item, dict) and (separator := _separator(item))
+    }
+    return {"body_kind": kinds[0], "files": files, **({"body_joined": joined} if joined else {})}

@@ -6,20 +6,28 @@ be able to change what a model is told behind their back. One that is gone keeps
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.utils import timezone
 
 from agents.database import short_write
 from tools_registry.exceptions import ToolDefinitionError, ToolError, ToolSourceError
 from tools_registry.models import NAME_LENGTH, RemoteTool, SourceKind, ToolOverride, ToolSource
-from tools_registry.schema import checked_schema
 from tools_registry.sources.base import DeclaredTool, SourceAddress
+from tools_registry.sources.fitting import fitted
 from tools_registry.sources.mcp import list_tools
+from tools_registry.sources.network import without_secrets
 from tools_registry.sources.openapi import read_document
 
 _MOST_DESCRIPTION = 4_000
+#: Tools that cannot be used, kept with the reason for staff.
+_MOST_PROBLEMS = 200
+_BATCH = 200
+#: How often a reading says how far it is.
+_TELL_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -31,48 +39,78 @@ class RefreshReport:
 
 
 def refresh_source(source: ToolSource) -> RefreshReport:
-    """Read the source's list and store it; a failure is kept on the source and raised."""
+    """Read the source's list and store it; a failure is kept on the source and raised.
+
+    How far the reading is stands on the source's row meanwhile, and afterwards what of it cannot be used.
+    """
     report = RefreshReport()
+    row = ToolSource.objects.filter(pk=source.pk)
+    row.update(reading_since=timezone.now(), progress="")
     try:
         declared = _usable(_read(source, report), report)
+        with short_write():
+            _store(source, declared, report)
+            source.refreshed_at, source.last_error = timezone.now(), ""
+            source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+            source.save(update_fields=["refreshed_at", "last_error", "problems"])
     except ToolError as error:
-        ToolSource.objects.filter(pk=source.pk).update(last_error=str(error)[:2_000])
-        raise
-    with short_write():
-        _store(source, declared, report)
-        source.refreshed_at, source.last_error = timezone.now(), ""
-        source.save(update_fields=["refreshed_at", "last_error"])
+        told = without_secrets(error, _headers(source))
+        row.update(last_error=str(told)[:2_000])
+        raise told from error
+    finally:
+        row.update(reading_since=None, progress="")
     return report
+
+
+def _headers(source: ToolSource) -> dict[str, str]:
+    return source.headers if isinstance(source.headers, dict) else {}
 
 
 def _read(source: ToolSource, report: RefreshReport) -> Sequence[DeclaredTool]:
     address = SourceAddress.of(source)
     if source.kind == SourceKind.OPENAPI:
-        read = read_document(address)
-        report.refused.extend(read.refused)
-        return read.tools
-    return list_tools(address)
+        told = 0.0
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told > _TELL_SECONDS:
+                told = time.monotonic()
+                ToolSource.objects.filter(pk=source.pk).update(progress=f"{done} / {total}")
+
+        read = read_document(address, on_progress)
+    else:
+        read = list_tools(address)
+    report.refused.extend(read.refused)
+    if not read.tools and read.refused:
+        source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+        source.save(update_fields=["problems"])
+        raise ToolSourceError(
+            f"None of the source's tools can be used; the first one, {read.refused[0][0]}: {read.refused[0][1]}"
+        )
+    return read.tools
 
 
 def _usable(declared: Sequence[DeclaredTool], report: RefreshReport) -> list[DeclaredTool]:
     usable: dict[str, DeclaredTool] = {}
     for tool in declared:
         try:
-            checked_schema(tool.parameters)
+            fit = replace(tool, parameters=fitted(tool.parameters))
         except ToolDefinitionError as error:
             report.refused.append((tool.name[:200], str(error)))
             continue
         if not tool.name or tool.name in usable or len(tool.name) > 200:
             report.refused.append((tool.name[:200], "its name is empty, too long or taken"))
             continue
-        usable[tool.name] = tool
-    if declared and not usable:
-        raise ToolSourceError("None of the source's tools can be used.")
+        usable[tool.name] = fit
     return list(usable.values())
 
 
 def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: RefreshReport) -> None:
+    """In a few statements, however many tools there are; rows of what was not read this time are kept as absent."""
     known = {row.remote_name: row for row in source.tools.all()}
+    taken = set(RemoteTool.objects.exclude(source=source).values_list("tool_name", flat=True))
+    taken |= {row.tool_name for row in known.values()}
+    new, changed, graver = [], [], []
     for tool in declared:
         row = known.pop(tool.name, None)
         description = tool.description.strip()[:_MOST_DESCRIPTION] or tool.name
@@ -81,31 +119,67 @@ def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: Refresh
             row = RemoteTool(
                 source=source,
                 remote_name=tool.name,
-                tool_name=_free_name(source.slug, tool.name),
+                tool_name=_free_name(source.slug, tool.name, taken),
                 needs_approval=tool.needs_approval,
             )
-            report.added.append(row.tool_name)
-        elif (row.description, row.parameters, row.operation) == told and row.is_present:
+            taken.add(row.tool_name)
+            row.description, row.parameters, row.operation = told
+            new.append(row)
             continue
+        if not row.is_allowed:
+            # Nothing is lost where a tool that waits for staff says better what it does.
+            asks = tool.needs_approval
         else:
+            asks = row.needs_approval or tool.needs_approval
+        is_same = row.is_present and _stored(row) == told
+        if is_same and asks == row.needs_approval:
+            continue
+        if not is_same:
             report.changed.append(row.tool_name)
+            row.is_allowed, row.is_present = False, True
         row.description, row.parameters, row.operation = told
-        row.is_allowed, row.is_present = False, True
-        row.needs_approval = row.needs_approval or tool.needs_approval
-        row.save()
-        ToolOverride.objects.get_or_create(tool_name=row.tool_name)
-    for row in known.values():
-        if row.is_present:
-            row.is_present = row.is_allowed = False
-            row.save()
-            report.gone.append(row.tool_name)
+        if asks and not row.needs_approval:
+            graver.append(row)
+        row.needs_approval = asks
+        changed.append(row)
+    gone = [row for row in known.values() if row.is_present]
+    for row in gone:
+        row.is_present = row.is_allowed = False
+    report.added = [row.tool_name for row in new]
+    report.gone = [row.tool_name for row in gone]
+    RemoteTool.objects.bulk_create(new, batch_size=_BATCH)
+    fields = [
+        "description",
+        "parameters",
+        "operation",
+        "needs_approval",
+        "is_allowed",
+        "is_present",
+    ]
+    RemoteTool.objects.bulk_update([*changed, *gone], fields, batch_size=_BATCH)
+    # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that name.
+    if names := [row.tool_name for row in [*new, *graver]]:
+        decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
+        decided.update(needs_approval=None)
+    ToolOverride.objects.bulk_create(
+        [ToolOverride(tool_name=row.tool_name) for row in new],
+        batch_size=_BATCH,
+        ignore_conflicts=True,
+    )
 
 
-def _free_name(slug: str, remote_name: str) -> str:
+def _stored(row: RemoteTool) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """What staff were shown, its schema made fit as it is now: older versions stored it as the server wrote it."""
+    try:
+        parameters = fitted(row.parameters)
+    except ToolDefinitionError:
+        parameters = row.parameters
+    return row.description, parameters, row.operation
+
+
+def _free_name(slug: str, remote_name: str, taken: Collection[str]) -> str:
     """A name that model APIs accept and no other remote tool has."""
     plain = re.sub(r"[^a-zA-Z0-9-]+", "_", f"{slug}_{remote_name}").strip("_")
     digest = hashlib.sha256(f"{slug}\0{remote_name}".encode()).hexdigest()[:8]
     name = plain if len(plain) <= NAME_LENGTH else f"{plain[: NAME_LENGTH - 9]}_{digest}"
-    if RemoteTool.objects.filter(tool_name=name).exists():
-        name = f"{plain[: NAME_LENGTH - 9]}_{digest}"
-    return name
+    return f"{plain[: NAME_LENGTH - 9]}_{digest}" if name in taken else name

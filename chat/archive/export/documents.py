@@ -18,6 +18,8 @@ from chat.models import Conversation, Message, Role
 from chat.rendering import plain_markdown
 from chat.thread.branches import branch_turns
 
+_ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
+
 
 @dataclass(frozen=True, slots=True)
 class ExportedExchange:
@@ -104,12 +106,18 @@ def as_markdown(conversation: Conversation) -> bytes:
 def source_lines(
     sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str
 ) -> list[str]:
-    """« [1] Title – the question that the passage answers », both as `write` puts them."""
+    """« [1] Title, p. 3 – the question that the passage answers – its address », title and question as `write` puts them."""
     lines = []
     for source in sources:
-        title = write(_one_line(str(source.get("title") or _("Document sans titre"))))
+        is_learned = bool(source.get("learned_id") and source.get("question"))
+        title = _("Réponse validée") if is_learned else source.get("title")
+        title = write(_one_line(str(title or _("Document sans titre"))))
+        if isinstance(source.get("page"), int):
+            title += f", {_('p. {page}').format(page=source['page'])}"
         question = write(_one_line(str(source.get("question") or "")))
-        lines.append(f"[{source.get('n', '')}] {title}{f' – {question}' if question else ''}")
+        address = str(source.get("url") or "")
+        named = (title, question, address if _ADDRESS.fullmatch(address) else "")
+        lines.append(f"[{source.get('n', '')}] {' – '.join(part for part in named if part)}")
     return lines
 
 

@@ -18,7 +18,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from fpdf import FPDF
 from fpdf.enums import XPos, YPos
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from chat.archive.export.documents import (
@@ -29,6 +28,7 @@ from chat.archive.export.documents import (
     source_lines,
 )
 from chat.models import Conversation
+from chat.rendering import answer_tokens
 
 #: What a core font of PDF can show; anything else becomes this.
 _CORE_ENCODING, _UNKNOWN = "cp1252", "?"
@@ -176,6 +176,7 @@ class _Page:
             return text
         # A narrow no-break space, as French typography has it, is in no core font.
         text = text.replace("\u202f", "\u00a0").replace("\u2011", "-").replace("−", "-")
+        text = text.replace("☐", "[ ]").replace("☑", "[x]")
         shown = text.encode(_CORE_ENCODING, "replace").decode(_CORE_ENCODING)
         self._left_out |= shown != text
         return shown
@@ -190,17 +191,12 @@ class _Block:
     depth: int = 0
 
 
-_MARKDOWN = (
-    MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "reference"])
-)
-
-
 def _blocks(markdown: str) -> Iterator[_Block]:
     """The blocks of an answer, their text without marks; a row of a table is a line."""
     depth, quotes, kind, bullet = 0, 0, "text", ""
     numbers: list[int | None] = []
     cells: list[str] | None = None
-    for token in _MARKDOWN.parse(markdown):
+    for token in answer_tokens(markdown):
         match token.type:
             case "bullet_list_open" | "ordered_list_open":
                 first = int(token.attrs.get("start") or 1)
@@ -224,7 +220,7 @@ def _blocks(markdown: str) -> Iterator[_Block]:
             case "tr_close":
                 yield _Block("text", "  |  ".join(cells or []), depth + quotes)
                 cells = None
-            case "fence" | "code_block":
+            case "fence" | "code_block" | "math_block":
                 yield _Block("code", token.content.rstrip("\n"), depth + quotes)
             case "inline" if cells is not None:
                 cells.append(_plain(token.children or []))
@@ -235,5 +231,15 @@ def _blocks(markdown: str) -> Iterator[_Block]:
 
 
 def _plain(tokens: Iterable[Token]) -> str:
-    shown = {"softbreak": " ", "hardbreak": "\n"}
-    return "".join(shown.get(token.type, token.content) for token in tokens)
+    """The text of a line. What paper cannot show is written: where a link leads, and that words were struck out."""
+    shown = {"softbreak": " ", "hardbreak": "\n", "s_open": "~~", "s_close": "~~"}
+    parts, address, text = [], "", ""
+    for token in tokens:
+        piece = shown.get(token.type, token.content)
+        text += piece
+        if token.type == "link_open":
+            address, text = str(token.attrGet("href") or ""), ""
+        elif token.type == "link_close" and not address.endswith(text):
+            piece = f" ({address})"
+        parts.append(piece)
+    return "".join(parts)

@@ -20,25 +20,29 @@ from chat.access.permissions import (
 )
 from chat.access.rate_limits import address_of, limit_opening
 from chat.access.visitors import Reader
-from chat.archive.search import search_conversations
+from chat.archive.search import excerpts, search_conversations
 from chat.doors.http.reading import CountedReading
 from chat.doors.http.serializers import (
+    LIST_LIMIT,
+    ChosenConversationsSerializer,
     ConversationListSerializer,
     ConversationSerializer,
+    DeletedConversationsSerializer,
+    FoundConversationSerializer,
     MessageSerializer,
     NewConversationSerializer,
     ShownVersionSerializer,
     ThreadSerializer,
 )
 from chat.models import OPEN_STATUSES, Conversation, Message
+from chat.runs.admission import admission
 from chat.runs.runner import runner
 from chat.runs.stale import interrupt_stale_turns
 from chat.thread.branches import show_version
 from chat.thread.reading import read_branch
 
-LIST_LIMIT = 200
 #: What anybody may do with what they said, also where its deployment is closed to them by now.
-_OF_THEIR_OWN = ("list", "retrieve", "destroy", "messages")
+_OF_THEIR_OWN = ("list", "retrieve", "destroy", "delete_several", "messages")
 
 
 class ConversationViewSet(
@@ -67,12 +71,17 @@ class ConversationViewSet(
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=named(deployment))
-        found = search_conversations(found, request.query_params.get("q", ""))
-        rows = found.select_related("deployment").order_by("-updated_at")[:LIST_LIMIT]
-        return Response({"results": self.get_serializer(rows, many=True).data})
+        text = request.query_params.get("q", "")
+        found = search_conversations(found, text).select_related("deployment")
+        rows = found.order_by("-is_pinned", "-updated_at")[:LIST_LIMIT]
+        context = {"excerpts": excerpts(rows, text)}
+        shown = FoundConversationSerializer(rows, many=True, context=context)
+        return Response({"results": shown.data})
 
     @extend_schema(request=NewConversationSerializer, responses={201: ConversationSerializer})
     def create(self, request: Request) -> Response:
+        # Its first question would be refused.
+        admission.require_no_standing_line()
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         reader = Reader.of(request)
@@ -89,17 +98,26 @@ class ConversationViewSet(
 
     def partial_update(self, request: Request, pk: str | None = None) -> Response:
         conversation = self.get_object()
-        form = self.get_serializer(conversation, data=request.data)
+        form = self.get_serializer(conversation, data=request.data, partial=True)
         form.is_valid(raise_exception=True)
-        Conversation.objects.filter(pk=conversation.pk).update(
-            title=form.validated_data["title"].strip()
-        )
+        Conversation.objects.filter(pk=conversation.pk).update(**form.validated_data)
         conversation.refresh_from_db()
         return Response(self.get_serializer(conversation).data)
 
     def perform_destroy(self, instance: Conversation) -> None:
         runner.stop(instance.pk)
         instance.delete()
+
+    @extend_schema(request=ChosenConversationsSerializer, responses=DeletedConversationsSerializer)
+    @action(detail=False, methods=["post"], url_path="delete")
+    def delete_several(self, request: Request) -> Response:
+        """Those of the caller's own among these are deleted; how many."""
+        form = ChosenConversationsSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        found = list(self.get_queryset().filter(pk__in=form.validated_data["ids"]).order_by())
+        for conversation in found:
+            self.perform_destroy(conversation)
+        return Response({"deleted": len(found)})
 
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chat.access.permissions import owned_answer
-from chat.access.visitors import Reader
+from chat.access.visitors import Reader, WidgetVisitor
 from chat.doors.http.serializers import ErrorSerializer, GivenFeedbackSerializer, VerdictSerializer
 from chat.models import Verdict
 from chat.thread.verdicts import give_feedback, withdraw_feedback
@@ -17,6 +17,9 @@ from chat.thread.verdicts import give_feedback, withdraw_feedback
 class FeedbackView(APIView):
     permission_classes = [AllowAny]
 
+    def reader(self, request: Request) -> Reader | WidgetVisitor:
+        return Reader.of(request)
+
     @extend_schema(
         operation_id="message_feedback",
         request=VerdictSerializer,
@@ -24,7 +27,7 @@ class FeedbackView(APIView):
     )
     def post(self, request: Request, message_id: int) -> Response:
         """Say what an answer is worth; a second verdict replaces the first."""
-        turn = owned_answer(Reader.of(request), message_id)
+        turn = owned_answer(self.reader(request), message_id)
         form = VerdictSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         feedback = give_feedback(
@@ -40,5 +43,5 @@ class FeedbackView(APIView):
     )
     def delete(self, request: Request, message_id: int) -> Response:
         """Take a verdict back."""
-        withdraw_feedback(owned_answer(Reader.of(request), message_id))
+        withdraw_feedback(owned_answer(self.reader(request), message_id))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -21,6 +21,11 @@ _QUESTION = {
             "nullable": True,
             "description": "The turn that this one is a version of.",
         },
+        "asTyped": {
+            "type": "boolean",
+            "default": False,
+            "description": "Look it up as it was typed, its faults and acronyms too.",
+        },
         "phase": _TEXT,
         "project": _TEXT,
     },
@@ -37,9 +42,19 @@ _AFTER = {
     "schema": {"type": "integer", "minimum": 0, "default": 0},
 }
 _TURN = {"in": "path", "name": "turn_id", "required": True, "schema": _ID}
+#: The form of one event.
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "id": {**_TEXT, "description": "To go on after it: `Last-Event-ID`."},
+        "event": {"enum": ["meta", "sources", "delta", "tool", "done", "error"]},
+        "data": {**_TEXT, "description": "A JSON object, as text."},
+    },
+}
 _EVENTS = {
     "description": "Events: `meta`, `sources`, `delta`, `tool`, and `done` or `error` at the end.",
-    "content": {"text/event-stream": {"schema": _TEXT}},
+    "content": {"text/event-stream": {"schema": _EVENT}},
 }
 _STOPPED = {
     "description": "`stopped` is false where the turn had ended.",
@@ -59,6 +74,31 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "conversations_create": {"deployment": "demo"},
     "conversations_partial_update": {"title": "Candidatures"},
     "message_feedback": {"verdict": "up"},
+    "chat_session_messages_batch": {
+        "operation_id": "9f1c1c1e-58f5-4b2f-9d40-0d9a3c2f7b11",
+        "relance_index": 0,
+        "messages": [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "free_rooms", "arguments": '{"day": "2026-03-02"}'},
+                    }
+                ],
+            },
+            {
+                "role": "tool",
+                "tool_call_id": "c1",
+                "name": "free_rooms",
+                "content": '{"rooms": ["B2"]}',
+                "timestamp": "2026-03-01T10:00:00Z",
+                "relance_index": 0,
+            },
+        ],
+    },
     "v1_chat_completions": {
         "model": "demo",
         "messages": [{"role": "user", "content": "Bonjour"}],

@@ -18,15 +18,19 @@ from chat.models import (
     MessageType,
     Role,
     SharedThread,
+    Turn,
     Verdict,
 )
+from chat.protocol import message_of, offered_questions
 from chat.rendering import render_answer
 from chat.thread.reading import ShownThread
+from chat.turn.trace import shown_reading
 
 
 class ConversationSerializer(serializers.ModelSerializer[Conversation]):
     deployment = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
     temporary = serializers.BooleanField(source="is_temporary", read_only=True)
+    pinned = serializers.BooleanField(source="is_pinned", required=False)
 
     class Meta:
         model = Conversation
@@ -35,6 +39,7 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
             "title",
             "deployment",
             "temporary",
+            "pinned",
             "phase",
             "project",
             "created_at",
@@ -43,10 +48,55 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         read_only_fields = ("id", "deployment", "phase", "project", "created_at", "updated_at")
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
+    def validate(self, attrs: Any) -> Any:
+        if not attrs:
+            raise serializers.ValidationError({"title": [_("Ce champ est obligatoire.")]})
+        return attrs
+
+
+class ExcerptPartSerializer(serializers.Serializer[Any]):
+    text = serializers.CharField()
+    found = serializers.BooleanField(help_text="Whether this piece is a word that was searched.")
+
+
+class FoundConversationSerializer(ConversationSerializer):
+    excerpt = serializers.SerializerMethodField()
+    turnId = serializers.SerializerMethodField()
+
+    class Meta(ConversationSerializer.Meta):
+        fields = (*ConversationSerializer.Meta.fields, "excerpt", "turnId")  # type: ignore[assignment]
+
+    @extend_schema_field(ExcerptPartSerializer(many=True))
+    def get_excerpt(self, conversation: Conversation) -> Any:
+        """What was said that has the words of `q`; empty without them, or where only the title has them."""
+        excerpt = self.context["excerpts"].get(conversation.pk)
+        parts = excerpt.parts if excerpt else ()
+        return [{"text": text, "found": found} for text, found in parts]
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_turnId(self, conversation: Conversation) -> Any:
+        """The turn that it was said in."""
+        excerpt = self.context["excerpts"].get(conversation.pk)
+        return excerpt.turn_id if excerpt else None
+
 
 @extend_schema_serializer(many=False)
 class ConversationListSerializer(serializers.Serializer[Any]):
-    results = ConversationSerializer(many=True)
+    results = FoundConversationSerializer(many=True)
+
+
+#: Conversations that one request lists, or deletes.
+LIST_LIMIT = 200
+
+
+class ChosenConversationsSerializer(serializers.Serializer[Any]):
+    ids = serializers.ListField(
+        child=serializers.UUIDField(), allow_empty=False, max_length=LIST_LIMIT
+    )
+
+
+class DeletedConversationsSerializer(serializers.Serializer[Any]):
+    deleted = serializers.IntegerField()
 
 
 class NewConversationSerializer(serializers.Serializer[Any]):
@@ -70,6 +120,19 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="How near the question of the stored answer that was given is."
     )
     errorCode = serializers.CharField(source="error_code")
+    notice = serializers.SerializerMethodField(
+        help_text="Why the turn failed, or its answer stops before its end; empty for a whole answer."
+    )
+
+    readAs = serializers.SerializerMethodField(
+        help_text="How the question was read, where otherwise than typed."
+    )
+
+    def get_notice(self, turn: Turn) -> str:
+        return message_of(turn.error_code)
+
+    def get_readAs(self, turn: Turn) -> str:  # the name of its field
+        return shown_reading(turn.trace)
 
 
 class ToolLineSerializer(serializers.Serializer[Any]):
@@ -135,6 +198,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     versions = serializers.SerializerMethodField()
     tools = serializers.SerializerMethodField()
     feedback = serializers.SerializerMethodField()
+    suggestions = serializers.SerializerMethodField()
 
     class Meta:
         model = Message
@@ -149,6 +213,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
             "versions",
             "tools",
             "feedback",
+            "suggestions",
             "created_at",
         )
 
@@ -175,6 +240,12 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         if given is None or given.withdrawn_at is not None:
             return None
         return GivenFeedbackSerializer(given).data
+
+    def get_suggestions(self, message: Message) -> list[str]:
+        """The questions that a refusal offers, as they stand in its text."""
+        if message.role != Role.ASSISTANT or message.turn is None:
+            return []
+        return offered_questions(message.turn.answer_source, message.content)
 
     def get_html(self, message: Message) -> str:
         """The answer as sanitised HTML; a question is plain text and has none."""

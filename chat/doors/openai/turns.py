@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from agents.database import in_database
+from agents.database import in_database, single_write
 from agents.effective import current_config
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
@@ -63,12 +63,15 @@ def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str)
         "client_thread": before.as_json(),
     }
     if not idempotency_key:
-        conversation, message_id = Conversation.objects.create(**fields), str(uuid.uuid4())
+        with single_write():
+            conversation = Conversation.objects.create(**fields)
+        message_id = str(uuid.uuid4())
     else:
         natural_key = f"{key.pk}/{idempotency_key}"
-        conversation, _new = Conversation.objects.get_or_create(
-            pk=uuid.uuid5(_OPENED_BY_KEY, natural_key), defaults=fields
-        )
+        with single_write():
+            conversation, _new = Conversation.objects.get_or_create(
+                pk=uuid.uuid5(_OPENED_BY_KEY, natural_key), defaults=fields
+            )
         message_id = _attempt(conversation, asked, deployment, before)
     return OpenedRequest(conversation, message_id, bool(idempotency_key), config.api_source_lines)
 

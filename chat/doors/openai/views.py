@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
@@ -32,12 +32,19 @@ from chat.doors.openai.turns import (
     follow_turn,
     open_request,
 )
-from chat.doors.openai.wire import Ending, WireError, model_json, source_lines
+from chat.doors.openai.wire import (
+    Ending,
+    WireError,
+    client_language,
+    model_json,
+    source_lines,
+)
 from chat.doors.openai.writers import CompletionWriter, TextWriter, Writer
 from chat.doors.questions import HeldRights, bounded_body, event_stream, start_turn
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
+from chat.runs.admission import admission
 from chat.runs.runner import runner
 
 Citing = Callable[[str, Sequence[Any]], list[dict[str, Any]]]
@@ -46,14 +53,13 @@ _answering_errors = answering_errors(present=lambda error: WireError.of(error).r
 
 
 def _edge(method: str | None = None) -> Callable[[AsyncView], AsyncView]:
-    """One method (or any), and every error of ours as OpenAI's error object, in English where the client names no language."""
+    """One method (or any), and every error of ours as OpenAI's error object, in the client's language."""
 
     def decorated(view: AsyncView) -> AsyncView:
         @csrf_exempt
         @wraps(view)
         async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            has_language = "Accept-Language" in request.headers
-            with nullcontext() if has_language else translation.override("en"):
+            with translation.override(client_language(request)):
                 return await answering(request, *args, **kwargs)
 
         @_answering_errors
@@ -150,23 +156,23 @@ async def _answer(
     if asked.chore is not None:
         await in_database(keyed_deployment, key, asked.model)
         return _done_chore(asked.chore, asked, written(uuid.uuid4(), asked.model, False))
-    if asked.follows is not None:
-        before = await in_database(thread_to, key, asked.model, asked.follows)
-        asked = replace(asked, before=before)
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
-    opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
     language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
-    question = AskFrame(asked.question, opened.client_message_id)
-    turn_id = await start_turn(opened.conversation, question, language=language)
+    async with admission.room() as room:
+        if asked.follows is not None:
+            before = await in_database(thread_to, key, asked.model, asked.follows)
+            asked = replace(asked, before=before)
+        opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
+        question = AskFrame(asked.question, opened.client_message_id)
+        turn_id = await start_turn(opened.conversation, question, language=language, room=room)
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
     events = _stopping(follow_turn(turn_id, language=language), opened, rights)
+    events = _failing_in(client_language(request), events)
     if asked.own_sources:
         events = renumbered(events, asked.own_sources)
-    response = await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
-    response["X-Request-Id"] = str(turn_id)
-    return response
+    return await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
 
 
 def _done_chore(chore: Chore, asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
@@ -179,6 +185,15 @@ def _done_chore(chore: Chore, asked: CompletionRequest, writer: Writer) -> HttpR
         yield writer.opening() + writer.text(chore.answer) + writer.closing(ending)
 
     return event_stream(chunks())
+
+
+async def _failing_in(
+    language: str, events: AsyncGenerator[Event, None]
+) -> AsyncGenerator[Event, None]:
+    """The same events; an answer is in the language of the desk, an error in that of the client."""
+    async with aclosing(events) as following:
+        async for event in following:
+            yield event.said_in(language) if isinstance(event, Failure) else event
 
 
 async def _stopping(

@@ -7,10 +7,13 @@ which it was answered.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.http import JsonResponse
+from django.http import HttpRequest, JsonResponse
+from django.utils.translation import get_supported_language_variant
+from django.utils.translation.trans_real import parse_accept_lang_header
 
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
@@ -24,6 +27,7 @@ _KINDS: Mapping[str, str] = {
     "invalid_api_key": "invalid_request_error",
     "deployment_closed": "permission_error",
     "deployment_not_found": "invalid_request_error",
+    "conversation_not_found": "invalid_request_error",
     "invalid_request": "invalid_request_error",
     "invalid_message": "invalid_request_error",
     "message_too_large": "invalid_request_error",
@@ -35,6 +39,14 @@ _KINDS: Mapping[str, str] = {
 _CODES = {"deployment_not_found": "model_not_found", "rate_limited": "rate_limit_exceeded"}
 #: And the field that is wrong, where the code says it.
 _PARAMS = {"deployment_not_found": "model"}
+
+
+def client_language(request: HttpRequest) -> str:
+    """The first language that the client names and this site speaks; English where there is none."""
+    for code, _weight in parse_accept_lang_header(request.headers.get("Accept-Language", "")):
+        with suppress(LookupError):
+            return get_supported_language_variant(code)
+    return "en"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,13 @@
-"""What the pages that a reader sees share: a policy without inline script or style, and the first questions to ask."""
+"""What the pages that a reader sees share: a policy without inline script or style, and what their scripts are told."""
+
+from typing import Any
+
+from django.conf import settings
 
 from agents.models import Deployment
+from chat.models import FeedbackReason
+from chat.rendering import tied
+from faqs.starters import starter_questions
 
 
 def content_policy(**directives: str) -> str:
@@ -17,6 +24,14 @@ def content_policy(**directives: str) -> str:
     return "; ".join(f"{name.replace('_', '-')} {value}" for name, value in allowed.items())
 
 
-def suggestions(deployment: Deployment | None, most: int) -> list[str]:
-    lines = deployment.suggestions.splitlines() if deployment else []
-    return [line.strip() for line in lines if line.strip()][:most]
+def feedback_config() -> dict[str, Any]:
+    """What the script of an answer's thumbs is told."""
+    return {
+        "maxComment": settings.FEEDBACK_MAX_CHARACTERS,
+        "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
+    }
+
+
+def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
+    """Each question as it is asked, and as it is shown."""
+    return [(each, tied(each)) for each in starter_questions(deployment, most)]

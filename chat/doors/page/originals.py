@@ -1,6 +1,6 @@
 """The page of a document that a citation leads to, with its passage marked.
 
-It is a page of pictures: the file itself is never given, nor a page that the passage does not stand on. Who may see it is asked
+It is a page of pictures, or in a document without pages the passage between its neighbours: the file itself is never given, nor a page that the passage does not stand on. Who may see it is asked
 anew for each: the deployment open to them, its setting, the passage still there. Absent and refused are not told apart.
 """
 
@@ -22,7 +22,9 @@ from chat.archive.cited_passages import (
     cited_passage,
     pages_of,
     passage_token,
+    place_of,
 )
+from chat.doors.page.rendered import rendered_texts
 from chat.doors.page.views import not_kept
 from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundError
 from knowledge.cited_pages import CitedPages, page_picture
@@ -45,8 +47,10 @@ def own_page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> HttpRespo
 def cited_page(request: HttpRequest, token: str) -> HttpResponse:
     """The pages of a passage, as pictures with the passage marked."""
     passage, pages = _found(request, token)
-    if passage is None or pages is None:
+    if passage is None:
         return _closed(request)
+    if pages is None:
+        return _cited_place(request, token, passage)
     context = {
         "passage": passage,
         "document": pages.document,
@@ -62,6 +66,24 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         ],
     }
     return not_kept(request, render(request, "chat/cited_page.html", context))
+
+
+def _cited_place(request: HttpRequest, token: str, passage: CitedPassage) -> HttpResponse:
+    """A passage of a document without pages, marked between what stands around it."""
+    place = place_of(passage)
+    if place is None:
+        return _closed(request)
+    html = rendered_texts(text for _path, text, _is_passage in place.pieces)
+    context = {
+        "passage": passage,
+        "document": place.document,
+        "token": token,
+        "pieces": [
+            {"heading": path.replace(" > ", " › "), "html": html[text], "is_passage": is_passage}
+            for path, text, is_passage in place.pieces
+        ],
+    }
+    return not_kept(request, render(request, "chat/cited_place.html", context))
 
 
 @require_safe

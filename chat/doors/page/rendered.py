@@ -6,8 +6,10 @@ from typing import Any
 from django.utils.html import linebreaks
 
 from chat.citations import escape_citations
-from chat.rendering import render_answer
+from chat.rendering import ANSWER_HEADING, render_answer
 
+#: A longer question is folded; `chat/static/chat/dom.js` does the same.
+LONG_QUESTION_CHARACTERS, LONG_QUESTION_LINES = 600, 8
 #: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
 MAX_RENDERED_CHARACTERS = 200_000
 
@@ -21,6 +23,7 @@ def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str,
         {
             **exchange,
             "place": place,
+            "is_long": is_long(exchange["question"]),
             "html": render_answer(
                 exchange["answer"],
                 turn_id=str(place),
@@ -32,8 +35,13 @@ def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str,
     ]
 
 
-def rendered_texts(texts: Iterable[str]) -> dict[str, str]:
-    """The HTML of each text of a source; of those past `MAX_RENDERED_CHARACTERS`, their lines as they stand."""
+def is_long(question: str) -> bool:
+    lines = question.count("\n") + 1
+    return len(question) > LONG_QUESTION_CHARACTERS or lines > LONG_QUESTION_LINES
+
+
+def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:
+    """The HTML of each text of a source, its first heading of the level `heading`; of those past `MAX_RENDERED_CHARACTERS`, their lines as they stand."""
     html: dict[str, str] = {}
     left = MAX_RENDERED_CHARACTERS
     for text in texts:
@@ -41,7 +49,7 @@ def rendered_texts(texts: Iterable[str]) -> dict[str, str]:
             continue
         left -= len(text)
         html[text] = (
-            render_answer(escape_citations(text), turn_id="", source_numbers=())
+            render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=heading)
             if left >= 0
             else linebreaks(text, autoescape=True)
         )
@@ -49,12 +57,16 @@ def rendered_texts(texts: Iterable[str]) -> dict[str, str]:
 
 
 def rendered_source(source: Mapping[str, Any], passages: Mapping[str, str]) -> dict[str, Any]:
-    """A source as the chat page shows it. `repeats`: its question is already the end of its title."""
+    """A source as the chat page shows it: called by its question, and then with its `place`, else by where it stands."""
     title, question = str(source.get("title") or ""), str(source.get("question") or "")
+    path = [] if source.get("learned_id") else title.split(" > ")
+    if question and path[-1:] == [question]:
+        path.pop()
+    place = " › ".join(path)
     return {
         **source,
-        "title": title.replace(" > ", " › "),
-        "repeats": title.split(" > ")[-1] == question,
+        "title": question or place,
+        "place": place if question else "",
         "html": passages[text_of(source)],
     }
 

@@ -4,16 +4,33 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 
-def page_strings() -> dict[str, str]:
+def reader_strings() -> dict[str, str]:
+    """Those of pages that are only read, and of the widget."""
     return {
+        "copy": _("Copier"),
+        "copyCode": _("Copier le code"),
+        "copied": _("Copié"),
+        "copyFailed": _("La copie a échoué"),
+        "wholeQuestion": _("Toute la question"),
+    }
+
+
+def page_strings(author: str = "") -> dict[str, str]:
+    """`author`: whom an answer that a model wrote is said to be by; without one, the model."""
+    written = {"source.llm": _("Rédigée par {model}").replace("{model}", author)}
+    written["source.llm.unnamed"] = written["source.llm"]
+    return {
+        **reader_strings(),
         # Questions, answers and what can be done with them.
         "you": _("Vous"),
         "answer": _("Réponse"),
         "searching": _("Recherche dans les documents…"),
         "answerReady": _("Réponse : {text}"),
-        "copy": _("Copier"),
-        "copied": _("Copié"),
-        "copyFailed": _("La copie a échoué"),
+        "next": _("À demander aussi"),
+        "copyHint": _("Copier la réponse et ses sources"),
+        "suggestions": _("Questions proposées"),
+        "readAs": _("Question lue ainsi : « {text} »"),
+        "askAsTyped": _("Poser telle quelle"),
         "askAgain": _("Reposer"),
         "askAgainHint": _("Reposer cette question"),
         "retry": _("Réessayer"),
@@ -56,10 +73,20 @@ def page_strings() -> dict[str, str]:
         "tool.deny": _("Refuser"),
         "tool.pause": _("Un outil demande votre accord avant de continuer."),
         "tool.seconds": _("{seconds} s"),
+        "citedPlace": _("Voir le passage dans le document"),
         "citedPage": _("Voir la page {page} du document"),
         # Sources and the passage behind a citation.
         "sources": _("Sources"),
+        "otherSource": _("1 autre passage"),
+        "otherSources": _("{n} autres passages"),
+        "kind.learned": _("Réponse validée"),
+        "kind.page": _("Page du web"),
+        "kind.document": _("Document"),
+        "kind.paged": _("Document, page {page}"),
+        "date.validated": _("validée le {date}"),
+        "date.read": _("lu le {date}"),
         "citation": _("Source {n} : {title}"),
+        "sourcePage": _("p. {page}"),
         "untitled": _("Document sans titre"),
         "score": _("Similarité : {score}"),
         "type.qa_pair": _("Question et réponse"),
@@ -78,13 +105,25 @@ def page_strings() -> dict[str, str]:
         "delete": _("Supprimer « {title} »"),
         "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
         "titleLabel": _("Titre de la conversation"),
+        "deleteTitle": _("Supprimer la conversation ?"),
+        "deleteOneQuestion": _(
+            "La conversation choisie et ses messages seront effacés définitivement."
+        ),
+        "deleteManyTitle": _("Supprimer {count} conversations ?"),
+        "deleteManyQuestion": _(
+            "Ces conversations et leurs messages seront effacés définitivement."
+        ),
+        "deleteSelected": _("Supprimer ({count})"),
+        "pin": _("Épingler « {title} »"),
+        "unpin": _("Détacher « {title} »"),
+        "pinned": _("Épinglées"),
         "none": _("Vos conversations apparaîtront ici."),
         "noneFound": _("Aucune conversation ne correspond."),
         "today": _("Aujourd’hui"),
         "yesterday": _("Hier"),
         "thisWeek": _("7 derniers jours"),
-        "older": _("Plus anciennes"),
         "deleted": _("Conversation supprimée."),
+        "deletedMany": _("{count} conversations supprimées."),
         "conversationMissing": _(
             "Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."
         ),
@@ -112,6 +151,8 @@ def page_strings() -> dict[str, str]:
         "reconnectNow": _("Réessayer maintenant"),
         "requestFailed": _("La demande a échoué. Réessayez."),
         "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
+        "offlineNow": _("Vous êtes hors ligne. Votre question partira dès le retour du réseau."),
         "expired": _("Votre session a expiré. Rechargez la page."),
         "dismiss": pgettext("close a notice", "Fermer"),
+        **(written if author else {}),
     }

@@ -6,6 +6,7 @@ runs under a policy without inline script or style: keep it so.
 """
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,9 +16,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from agents.effective import effective_config
+from agents.face import style_source
 from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments
@@ -25,18 +28,25 @@ from chat.access.visitors import Reader, visitor_of
 from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of
 from chat.archive.export.documents import exported_exchanges
 from chat.archive.sharing import shared_thread
-from chat.doors.page.framing import content_policy, suggestions
+from chat.doors.page.framing import content_policy, feedback_config, suggestions
 from chat.doors.page.rendered import rendered_exchanges, rendered_source, rendered_texts, text_of
-from chat.doors.page.strings import page_strings
+from chat.doors.page.strings import page_strings, reader_strings
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
-from chat.models import Conversation, FeedbackReason, SharedThread
+from chat.models import Conversation, SharedThread
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
 #: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
 LIST_LIMIT = 50
+#: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at once.
+IMPORTED_SCRIPTS = tuple(
+    f"chat/{path.name}"
+    for path in sorted((Path(__file__).parents[2] / "static" / "chat").glob("*.js"))
+    if path.name not in ("chrome.js", "code.js", "kept.js", "page.js", "read.js", "theme.js")
+)
 
 
+@gzip_page  # Of a length that differs each time, and its token masked (Django): what is sent tells nothing (BREACH).
 @never_cache
 @require_safe
 def chat_page(
@@ -54,17 +64,19 @@ def chat_page(
     context = {
         "deployment": deployment,
         "deployments": deployments,
-        "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
+        "suggestions": suggestions(deployment, MAX_SUGGESTIONS) if deployment else (),
         "has_model": language_model() is not None,
+        "imported_scripts": IMPORTED_SCRIPTS if deployment else (),
         "is_missing": bool(slug) and deployment is None,
         "kept": [] if deployment else _kept_elsewhere(request, slug),
         "login_url": reverse(settings.LOGIN_URL),
         "max_characters": settings.MAX_MESSAGE_CHARACTERS,
+        "client_message_id": uuid.uuid4(),
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
     }
     found = is_mine and not context["is_missing"]
     response = render(request, "chat/page.html", context, status=200 if found else 404)
-    response["Content-Security-Policy"] = _policy(request.get_host())
+    response["Content-Security-Policy"] = _policy(request.get_host(), deployment)
     return response
 
 
@@ -79,6 +91,7 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "shared": shared,
         "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
+        "config": {"strings": reader_strings()},
         "login_url": reverse(settings.LOGIN_URL),
     }
     return not_kept(
@@ -97,9 +110,12 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     text = text_of(passage.source) if passage else ""
     context = {
         "passage": passage,
-        "source": rendered_source(passage.source, rendered_texts([text])) if passage else None,
+        "source": rendered_source(passage.source, rendered_texts([text], heading=2))
+        if passage
+        else None,
         "pages": pages_of(passage) if passage else None,
         "token": token,
+        "config": {"strings": reader_strings()},
         "login_url": reverse(settings.LOGIN_URL),
     }
     return not_kept(
@@ -159,12 +175,14 @@ def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation
     return list(kept.order_by("-updated_at")[:LIST_LIMIT])
 
 
-def _policy(host: str) -> str:
+def _policy(host: str, deployment: Deployment | None = None) -> str:
     return content_policy(
+        style_src=style_source(deployment.style if deployment else ""),
         img_src="'self' data:",
         # Some browsers do not count a socket to the page's own host as 'self'.
         connect_src=f"'self' ws://{host} wss://{host}",
         form_action="'self'",
+        manifest_src="'self'",
         frame_ancestors="'none'",
     )
 
@@ -180,14 +198,13 @@ def _config(
     admin = reverse("admin:index") if user.is_authenticated and user.is_staff else ""
     return {
         "deployment": deployment.slug if deployment else None,
-        "deploymentName": deployment.name if deployment else "",
+        "deploymentName": deployment.shown_name if deployment else "",
         "conversation": str(conversation_id) if conversation_id else None,
         "conversationMissing": not is_mine,
-        **_shared_config(request),
+        **_shared_config(request, deployment),
         "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
-        "maxComment": settings.FEEDBACK_MAX_CHARACTERS,
+        **feedback_config(),
         "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
-        "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
         "urls": {
             "conversations": reverse("conversation-list"),
             "messages": "/api/messages/",
@@ -206,10 +223,10 @@ def _cited_page(deployment: Deployment | None) -> str:
     return "/api/rag/turns/{turn}/sources/{n}/page"
 
 
-def _shared_config(request: HttpRequest) -> dict[str, Any]:
+def _shared_config(request: HttpRequest, deployment: Deployment | None = None) -> dict[str, Any]:
     return {
         "language": get_language(),
         "csrfToken": get_token(request),
         "csrfCookie": settings.CSRF_COOKIE_NAME,
-        "strings": page_strings(),
+        "strings": page_strings(deployment.organisation if deployment else ""),
     }

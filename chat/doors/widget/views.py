@@ -8,7 +8,6 @@ very origin; any other is refused.
 """
 
 import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -24,17 +23,29 @@ from django.utils.translation import get_supported_language_variant
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET, require_POST
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
 
 from agents.database import in_database
+from agents.face import style_source
+from agents.llm.base import language_model
 from agents.models import valid_origin
-from chat.access.permissions import owned_conversation, owned_turn, start_conversation
+from chat.access.permissions import (
+    owned_conversation,
+    owned_turn,
+    start_conversation,
+)
 from chat.access.rate_limits import address_of, limit_asking
 from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visitor
 from chat.doors import questions
 from chat.doors.errors import answering_errors
 from chat.doors.http.conversations import shown_thread
-from chat.doors.page.framing import content_policy, suggestions
+from chat.doors.http.feedback import FeedbackView
+from chat.doors.origins import is_accepted
+from chat.doors.page.framing import content_policy, feedback_config, suggestions
+from chat.doors.page.strings import page_strings
 from chat.exceptions import WidgetClosedError
 from chat.models import Conversation, Turn
 from chat.protocol import valid_uuid
@@ -42,6 +53,23 @@ from chat.runs.runner import runner
 
 _LOADER = Path(__file__).parents[2] / "static" / "widget" / "widget.js"
 MAX_SUGGESTIONS = 3
+#: What the tag may ask for (`data-theme`); without it, as the visitor's system is.
+THEMES = ("light", "dark")
+#: What the frame's script imports, step by step.
+IMPORTED_SCRIPTS = tuple(
+    f"chat/{name}.js"
+    for name in (
+        "api",
+        "composer",
+        "copying",
+        "dom",
+        "feedback",
+        "markdown",
+        "passage",
+        "question",
+        "thread",
+    )
+)
 
 
 @require_GET
@@ -54,11 +82,13 @@ def script(_request: HttpRequest) -> HttpResponse:
 
 
 @xframe_options_exempt
+@gzip_page  # As the chat page; whatever is secret in it is new each time.
 @never_cache
 @require_GET
 def frame(request: HttpRequest, public_key: str) -> HttpResponse:
     """The page in the frame, for the site that `origin` names; a page that says no for any other."""
     language = _language(request.GET.get("lang"))
+    theme = request.GET.get("theme")
     with translation.override(language):
         try:
             origin = _framing_origin(request)
@@ -74,23 +104,35 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
         context = {
             "deployment": deployment,
             "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
-            "max_characters": settings.MAX_MESSAGE_CHARACTERS,
+            "has_model": language_model() is not None,
+            "imported_scripts": IMPORTED_SCRIPTS,
+            "theme": theme if theme in THEMES else "",
             "config": {
                 "visitor": visitor.token(),
                 "store": f"repondant:{public_key}:{origin}",
                 "origin": origin,
                 "language": language,
+                "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
+                **feedback_config(),
                 "urls": {
                     "ask": reverse("widget-ask"),
                     "stop": reverse("widget-stop"),
-                    "messages": "/widget/messages/{id}",
+                    "thread": "/widget/messages/{id}",
+                    "messages": "/widget/answers/",
                     "events": "/widget/turns/{id}/events",
                 },
-                "strings": _strings(),
+                "strings": {
+                    **page_strings(deployment.organisation),
+                    "approval": _(
+                        "Cette réponse demande un accord, qui ne peut pas être donné ici."
+                    ),
+                },
             },
         }
         page = render(request, "widget/frame.html", context)
-    page["Content-Security-Policy"] = content_policy(frame_ancestors=origin)
+    page["Content-Security-Policy"] = content_policy(
+        style_src=style_source(deployment.style), frame_ancestors=origin
+    )
     page["Content-Language"] = language
     return page
 
@@ -117,13 +159,11 @@ def _language(wanted: Any) -> str:
         return translation.get_language() or settings.LANGUAGE_CODE
 
 
-def _check_origin(request: HttpRequest) -> None:
+def _check_origin(request: HttpRequest | Request) -> None:
     """Requests of our own frame alone. Without cookies there is nothing to forge."""
     origin = request.headers.get("Origin")
-    with suppress(ValueError):
-        if origin is None or urlsplit(origin).netloc == request.get_host():
-            return
-    raise WidgetClosedError("a request of another site")
+    if origin is not None and not is_accepted(origin, request):
+        raise WidgetClosedError("a request of another site")
 
 
 class FrameCaller:
@@ -131,14 +171,14 @@ class FrameCaller:
 
     has_versions: ClassVar[bool] = False
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest | Request) -> None:
         self._request = request
 
     def language(self, body: dict[str, Any]) -> str:
         return _language(body.get("language"))
 
     def conversation(self, body: dict[str, Any], client_message_id: str) -> Conversation:
-        visitor = self._visitor()
+        visitor = self.visitor()
         limit_asking(visitor.visitor, address_of(self._request))
         if body.get("conversationId"):
             wanted = valid_uuid("conversationId", body["conversationId"])
@@ -146,12 +186,12 @@ class FrameCaller:
         return start_conversation(visitor, visitor.deployment, client_message_id=client_message_id)
 
     def named(self, conversation_id: uuid.UUID) -> Conversation:
-        return owned_conversation(self._visitor(), conversation_id)
+        return owned_conversation(self.visitor(), conversation_id)
 
     def turn(self, turn_id: uuid.UUID) -> Turn:
-        return owned_turn(self._visitor(), turn_id)
+        return owned_turn(self.visitor(), turn_id)
 
-    def _visitor(self) -> WidgetVisitor:
+    def visitor(self) -> WidgetVisitor:
         scheme, _space, token = self._request.headers.get("Authorization", "").partition(" ")
         return widget_visitor(token.strip() if scheme.lower() == "visitor" else "")
 
@@ -190,20 +230,12 @@ async def messages(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResp
     return JsonResponse(await in_database(lambda: shown_thread(caller.named(conversation_id))))
 
 
-def _strings() -> dict[str, str]:
-    """The words that the frame's script writes."""
-    return {
-        "you": _("Vous"),
-        "searching": _("Recherche dans les documents…"),
-        "sources": _("Sources"),
-        "untitled": _("Document sans titre"),
-        "interrupted": _("Réponse interrompue"),
-        "failed": _("La réponse n’a pas pu être donnée. Réessayez."),
-        "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),
-        "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
-        "waiting": _(
-            "Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même."
-        ),
-        "send": _("Envoyer"),
-        "stop": _("Arrêter"),
-    }
+@extend_schema(exclude=True)
+class VisitorFeedbackView(FeedbackView):
+    """What a visitor says of an answer of their own conversation. Their token says who asks: no session is looked at."""
+
+    authentication_classes = []
+
+    def reader(self, request: Request) -> WidgetVisitor:
+        _check_origin(request)
+        return FrameCaller(request).visitor()

@@ -1,5 +1,6 @@
-"""`evaluate DEPLOYMENT FILE.jsonl`: questions through the whole path, without writing."""
+"""`evaluate DEPLOYMENT QUESTIONS`: a file or a set through the whole path, without writing; fails where one fails."""
 
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from chat.staff.quality.evaluation import evaluate, read_questions, summarise
+from chat.models import GoldenSet
+from chat.staff.quality.evaluation import (
+    Row,
+    evaluate,
+    questions_of,
+    read_questions,
+    summarise,
+)
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 
@@ -16,21 +24,28 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment")
-        parser.add_argument("file", metavar="FILE.jsonl", type=Path)
+        parser.add_argument("questions", help="a JSONL or CSV file, or the name of a set")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = deployment_named(options["deployment"])
-        if not options["file"].is_file():
-            raise CommandError(f"There is no file {options['file']}.")
+        path = Path(options["questions"])
+        found = GoldenSet.objects.filter(name=options["questions"]).first()
+        if found is None and not path.is_file():
+            raise CommandError(f"There is no set and no file {path}.")
         with errors_to_terminal():
-            questions = list(read_questions(options["file"]))
+            questions = questions_of(found) if found else read_questions(path)
             asked = evaluate(deployment, questions)
             rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
         summary = summarise(rows)
         if options["json"]:
             print_json(self.stdout, {"rows": rows, "summary": summary})
-            return
+        else:
+            self._tell(rows, summary)
+        if not all(row["passed"] for row in rows):
+            sys.exit(1)
+
+    def _tell(self, rows: list[Row], summary: Row) -> None:
         for key, value in summary.items():
             self.stdout.write(f"{key}: {value}")
         for row in rows:

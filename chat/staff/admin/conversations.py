@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import admin_url, change_link, count_link
+from agents.admin_base import admin_url, count_link, linked, open_to
 from chat.models import Conversation, Message, Role, SharedThread, Turn
 from chat.staff.admin.correcting import correction_address
 from chat.staff.admin.private import (
@@ -112,9 +112,7 @@ class ConversationAdmin(PrivateAdmin):
     def temporary(self, conversation: Conversation) -> SafeString | str:
         return temporary_note(conversation)
 
-    @admin.display(description=_("déploiement"))
-    def deployment_link(self, conversation: Conversation) -> str:
-        return change_link(conversation.deployment)
+    deployment_link = linked("deployment", _("déploiement"))
 
     @admin.display(description=_("posée par"), ordering="user__username")
     def asker(self, conversation: Conversation) -> str:
@@ -140,8 +138,7 @@ class SharedThreadAdmin(PrivateAdmin):
     fields = ("title", "conversation_link", "created_at", "expires_at")
     actions = ("revoke",)
 
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(["chat.view_turn", "chat.delete_sharedthread"])
+    has_revoke_permission = open_to("chat.view_turn", "chat.delete_sharedthread")
 
     @admin.action(description=_("Révoquer"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, links: QuerySet[SharedThread]) -> None:
@@ -154,6 +151,4 @@ class SharedThreadAdmin(PrivateAdmin):
     def deployment(self, shared: SharedThread) -> str:
         return shared.conversation.deployment.name
 
-    @admin.display(description=_("conversation"))
-    def conversation_link(self, shared: SharedThread) -> str:
-        return change_link(shared.conversation)
+    conversation_link = linked("conversation", _("conversation"))

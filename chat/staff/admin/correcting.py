@@ -20,7 +20,8 @@ from django.views.decorators.http import require_http_methods
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.exceptions import ApplicationError
 from agents.llm.base import language_model
-from chat.models import AnswerSource, Feedback, Turn, TurnStatus
+from agents.staff.scope import visible
+from chat.models import AnswerSource, Feedback, QuestionOrigin, Turn, TurnStatus
 from chat.staff.admin.forms import CorrectionForm
 from chat.staff.admin.private import (
     linked_sources,
@@ -36,6 +37,7 @@ from chat.staff.corrections import (
     prove,
 )
 from chat.staff.explanation import closeness, deciding_step
+from chat.staff.golden.sets import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
 from faqs.answers.duplicates import find_similar, near_memory_texts, similar_text
 from faqs.answers.neighbours import find_answers
@@ -70,7 +72,7 @@ def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     """The page of one turn; `saved` names the validated answer whose proof is shown."""
     require(request, *RIGHTS)
     turns = Turn.objects.select_related("conversation__deployment__agent", "feedback")
-    turn = get_object_or_404(turns, pk=turn_id)
+    turn = get_object_or_404(visible(request, turns), pk=turn_id)
     try:
         correction = Correction.of(turn)
     except NothingToCorrectError as error:
@@ -175,6 +177,10 @@ class _Page:
         turn = self.correction.turn
         if prove(turn, row).is_right:
             close_what_it_answers(turn, row, signed_in(self.request))
+        if "golden" in self.request.POST and self.request.user.has_perm("chat.add_goldenquestion"):
+            kept = row_of_answer(self.correction.question, row.answer)
+            golden_set = set_for(turn.conversation.deployment)
+            add_questions(golden_set, [kept], QuestionOrigin.CORRECTION)
         return row
 
     def _answer(self, key: str) -> LearnedResponse | None:
@@ -208,7 +214,7 @@ class _Page:
             "admin/chat/turn/correct.html",
             model=Turn,
             title=_("Corriger"),
-            form=self.form,
+            form=self._offered(),
             correction=self.correction,
             turn=turn,
             given=_given(turn),
@@ -219,6 +225,12 @@ class _Page:
             answers=self._near_answers(question, withdrawn),
             why_url=admin_url(Turn, "change", turn.pk),
         )
+
+    def _offered(self) -> CorrectionForm:
+        """The form without what its reader has no right to."""
+        if not self.request.user.has_perm("chat.add_goldenquestion"):
+            self.form.fields.pop("golden", None)
+        return self.form
 
     def _near_answers(
         self, question: str, withdrawn: Withdrawn | None
@@ -309,7 +321,7 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         list(row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]),
         list(row.superseded_answers.all()[:_FOUND]),
     )
-    others = Feedback.objects.to_correct().exclude(turn=correction.turn)
+    others = visible(request, Feedback.objects.to_correct()).exclude(turn=correction.turn)
     following = others.order_by("updated_at").first()
     return admin_page(
         request,

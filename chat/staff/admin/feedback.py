@@ -1,7 +1,8 @@
 """What readers say of answers, each with the trace that explains the answer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
@@ -11,24 +12,42 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import Tone, admin_url, badge, change_link, link, signed_in, stacked
-from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, Verdict
+from agents.admin_base import (
+    ConditionFilter,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    link,
+    open_to,
+    signed_in,
+    stacked,
+)
+from agents.staff.scope import visible
+from chat.models import (
+    Feedback,
+    FeedbackQuerySet,
+    FollowUp,
+    Message,
+    QuestionOrigin,
+    Role,
+    Turn,
+    Verdict,
+)
 from chat.staff.admin.correcting import is_correctable, may_correct
+from chat.staff.admin.golden import tell_added
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
+from chat.staff.golden.sets import add_questions, row_of_turn, set_for
 from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts, take_verdicts
 
 
-class WithdrawnFilter(admin.SimpleListFilter):
+class WithdrawnFilter(ConditionFilter):
     title = _("retrait")
     parameter_name = "withdrawn"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("no", gettext("Maintenu")), ("yes", gettext("Retiré"))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
-        if self.value() is None:
-            return queryset
-        return queryset.filter(withdrawn_at__isnull=self.value() == "no")
+    conditions: ClassVar = {
+        "no": (_("Maintenu"), lambda rows: rows.filter(withdrawn_at=None)),
+        "yes": (_("Retiré"), lambda rows: rows.exclude(withdrawn_at=None)),
+    }
 
 
 _TONES: dict[FollowUp, Tone] = {
@@ -91,7 +110,7 @@ class FeedbackAdmin(PrivateAdmin):
     )
     list_filter_submit = True
     list_select_related = ("turn__conversation__deployment", "settled_by", "owner")
-    actions = ("take", "give_back", "dismiss")
+    actions = ("take", "give_back", "dismiss", "keep_as_reference")
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
@@ -117,7 +136,7 @@ class FeedbackAdmin(PrivateAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """The list, under the counts of the verdicts that stand."""
-        standing = Feedback.objects.filter(withdrawn_at=None)
+        standing = visible(request, Feedback.objects.filter(withdrawn_at=None))
         counted = standing.order_by().values_list("verdict").annotate(found=Count("pk"))
         found = dict(counted)
         context = {"up": found.get(Verdict.UP, 0), "down": found.get(Verdict.DOWN, 0)}
@@ -142,8 +161,7 @@ class FeedbackAdmin(PrivateAdmin):
         text = Truncator(" · ".join(words)).chars(160)
         return stacked(verdict_badge(given), text) if text else verdict_badge(given)
 
-    def has_decide_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(["chat.view_turn", "chat.change_feedback"])
+    has_decide_permission = open_to("chat.view_turn", "chat.change_feedback")
 
     @admin.action(description=_("Je m’en occupe"), permissions=["decide"])
     def take(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
@@ -157,6 +175,21 @@ class FeedbackAdmin(PrivateAdmin):
     def dismiss(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
         changed = dismiss_verdicts(_only(verdicts), signed_in(request))
         self._tell(request, changed, verdicts.count())
+
+    has_keep_permission = open_to("chat.view_turn", "chat.add_goldenquestion")
+
+    @admin.action(description=_("Garder comme questions de référence"), permissions=["keep"])
+    def keep_as_reference(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        """Of useful answers only: what was wrong is corrected first."""
+        useful = verdicts.filter(verdict=Verdict.UP, withdrawn_at=None)
+        count = 0
+        for given in useful.select_related("turn__conversation__deployment")[
+            : settings.GOLDEN_MAX_QUESTIONS
+        ]:
+            if (row := row_of_turn(given.turn)) is not None:
+                golden_set = set_for(given.turn.conversation.deployment)
+                count += add_questions(golden_set, [row], QuestionOrigin.VERDICT)
+        tell_added(request, count)
 
     def _tell(self, request: HttpRequest, changed: int, chosen: int) -> None:
         text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed)

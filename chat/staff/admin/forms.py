@@ -8,6 +8,7 @@ from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
 )
 
 from agents.models import Agent, Deployment
@@ -29,6 +30,13 @@ class CorrectionForm(forms.Form):
         help_text=_(
             "Écrivez-la, ou reprenez le texte d’un passage : c’est ce texte qui sera donné."
         ),
+    )
+    golden = forms.BooleanField(
+        label=_("Garder comme question de référence"),
+        required=False,
+        initial=True,
+        help_text=_("Elle sera posée de nouveau avant chaque changement contrôlé."),
+        widget=UnfoldBooleanWidget,
     )
     #: What the page showed that this answer withdraws: what is not among it is shown before it is saved.
     shown = forms.CharField(required=False, widget=forms.HiddenInput)

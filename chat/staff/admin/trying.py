@@ -1,6 +1,6 @@
 """« Essayer une question »: one simulator of the whole path, with any setting changed for the try."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django import forms
@@ -22,6 +22,7 @@ from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Deployment, ToolMode
 from agents.setting_fields import setting_fields
+from agents.staff.scope import visible
 from chat.models import AnswerSource, Turn
 from chat.staff.admin.private import linked_sources, prose
 from chat.staff.explanation import explain_trace
@@ -40,7 +41,7 @@ _PARTS = {
     "tools": "tools_registry.view_tooloverride",
 }
 #: Settings that no step of one question reads.
-_NOT_ON_THE_PATH = frozenset(
+NOT_ON_THE_PATH = frozenset(
     (
         "api_source_lines context_exchanges context_messages generate_questions generate_titles gone_page_checks "
         "history_messages max_rounds max_tool_calls memory_auto_prune memory_learning page_refresh_hours "
@@ -54,18 +55,19 @@ _READ_BY = {
     "passages": "category_use direct_answer_threshold direct_answers guard_rail_threshold match_count match_threshold",
     "tools": "tool_mode tool_threshold tool_top_k tools_enabled",
 }
-_PREFIX = "setting_"
+PREFIX = "setting_"
 REASONS = {
     SelectionReason.RESIDENT.value: _("résident"),
     SelectionReason.SIMILAR.value: _("proche de la question"),
     SelectionReason.RECENT.value: _("utilisé récemment"),
+    SelectionReason.TWIN.value: _("presque le même qu’un outil choisi"),
     SelectionReason.ALL.value: _("tous les outils permis"),
     "": _("non proposé"),
 }
 
 
-class TrialForm(forms.Form):
-    """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
+class SettingsOnPaper(forms.Form):
+    """A deployment, and settings that are changed on paper: an empty field leaves one as it is."""
 
     deployment = forms.ModelChoiceField(
         label=_("Déploiement"),
@@ -73,6 +75,29 @@ class TrialForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
         empty_label=None,
     )
+
+    def add_settings(self, names: Iterable[str]) -> None:
+        fields = setting_fields()
+        for name in names:
+            self.fields[PREFIX + name] = _for_a_try(fields[name])
+
+    @property
+    def setting_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith(PREFIX)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those that are changed, of a valid form."""
+        return {
+            name.removeprefix(PREFIX): value
+            for name, value in self.cleaned_data.items()
+            if name.startswith(PREFIX) and value not in (None, "")
+        }
+
+
+class TrialForm(SettingsOnPaper):
+    """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
+
     question = forms.CharField(
         label=_("Question"),
         max_length=2_000,
@@ -90,9 +115,11 @@ class TrialForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.person: AbstractBaseUser | None = None
         read = {name for part in parts for name in _READ_BY.get(part, "").split()}
-        for name, field in setting_fields().items():
-            if name in read or ("story" in parts and name not in _NOT_ON_THE_PATH):
-                self.fields[_PREFIX + name] = _for_a_try(field)
+        self.add_settings(
+            name
+            for name in setting_fields()
+            if name in read or ("story" in parts and name not in NOT_ON_THE_PATH)
+        )
 
     def clean_user(self) -> str:
         if name := str(self.cleaned_data["user"]):
@@ -101,19 +128,6 @@ class TrialForm(forms.Form):
             if self.person is None:
                 raise forms.ValidationError(gettext("Il n’y a pas d’utilisateur de ce nom."))
         return name
-
-    @property
-    def setting_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith(_PREFIX)]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Those that are changed, of a valid form."""
-        return {
-            name.removeprefix(_PREFIX): value
-            for name, value in self.cleaned_data.items()
-            if name.startswith(_PREFIX) and value not in (None, "")
-        }
 
 
 def _for_a_try(field: forms.Field) -> forms.Field:
@@ -154,6 +168,8 @@ def try_question(request: HttpRequest) -> HttpResponse:
     if request.POST.get("user"):
         require(request, "auth.view_user")
     form = TrialForm(request.POST if request.method == "POST" else None, initial=given, parts=parts)
+    choices = form.fields["deployment"]
+    choices.queryset = visible(request, choices.queryset)  # type: ignore[attr-defined]
     context: dict[str, Any] = {}
     if form.is_bound and form.is_valid():
         try:

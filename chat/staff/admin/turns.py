@@ -13,10 +13,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import Tone, admin_url, badge, change_link, rounded, stacked
+from agents.admin_base import Tone, admin_url, badge, linked, rounded, stacked
 from agents.processes.telling import moment_text
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
-from chat.staff.admin import correcting, trying, views
+from chat.staff.admin import correcting, figures, trying, views
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
@@ -90,6 +90,7 @@ class TurnAdmin(PrivateAdmin):
             ),
             path("replay/<int:group_id>/", wrap(views.replay_group), name="chat_turn_replay_group"),
             path("try/", wrap(trying.try_question), name="chat_turn_try"),
+            path("figures/", wrap(figures.figures), name="chat_turn_figures"),
             path("refusals/", wrap(views.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
@@ -130,6 +131,10 @@ class TurnAdmin(PrivateAdmin):
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
             context["correct_url"] = correcting.correction_address(request, turn)
+            context["may_keep"] = (
+                request.user.has_perm("chat.add_goldenquestion")
+                and not turn.conversation.is_temporary
+            )
             context.update(_exchange(turn))
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -178,9 +183,7 @@ class TurnAdmin(PrivateAdmin):
     def deployment(self, turn: Turn) -> str:
         return turn.conversation.deployment.name
 
-    @admin.display(description=_("conversation"))
-    def conversation_link(self, turn: Turn) -> str:
-        return change_link(turn.conversation)
+    conversation_link = linked("conversation", _("conversation"))
 
     @admin.display(description=_("conversation temporaire"))
     def temporary(self, turn: Turn) -> SafeString | str:

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, require
+from agents.staff.scope import visible
 from chat.models import Turn
 from chat.staff.admin.forms import RefusalsForm, ReplayForm
 from chat.staff.quality.replay import replay
@@ -21,7 +22,11 @@ def refusals(request: HttpRequest) -> HttpResponse:
     require(request, "chat.view_turn")
     form = RefusalsForm(request.GET or None)
     wanted = form.cleaned_data if form.is_valid() else {}
-    found = recent_refusals(text=wanted.get("text", ""), step=wanted.get("step", ""))
+    found = recent_refusals(
+        visible(request, Turn.objects.all()),
+        text=wanted.get("text", ""),
+        step=wanted.get("step", ""),
+    )
     return admin_page(
         request,
         "admin/chat/turn/refusals.html",
@@ -38,7 +43,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Ask the questions of a group again, on POST, and show which are answered now."""
     require(request, "chat.view_turn", "faqs.view_questiongroup")
     group = get_object_or_404(
-        QuestionGroup.objects.select_related("agent", "response"), pk=group_id
+        visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id
     )
     questions = group_texts(group, settings.UNANSWERED_REPLAY_QUESTIONS)
     form = ReplayForm(request.POST or None, agent=group.agent)

@@ -1,14 +1,8 @@
 """Questions through the whole path without writing, against their expectations where they have any.
 
-A line of the file is a JSON object with `question`, and any of these expectations:
-
-    answer_source   one of the exits (`direct_qa`, `guard_rail`, `llm`, `extractive`)
-    contains        a text, or a list of texts, that the answer must hold (case is ignored)
-    document        a text that the title of one of the sources must hold
-    expected_question  the stored question that a source must have
+They are those of a set, or of a file in the same format (`chat.staff.golden.expectations`).
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,38 +11,25 @@ from typing import Any
 from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from chat.exceptions import InvalidMessageError
+from chat.models import GoldenSet
 from chat.runs.terminal import ask
+from chat.staff.golden.expectations import EXPECTATIONS, read_file, unmet
 
 Row = dict[str, Any]
 
 
-def read_questions(path: Path) -> Iterator[Row]:
-    """The file's lines; one that is not an object with a question is an error that names it."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidMessageError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InvalidMessageError(f"{path.name}, line {number}: not JSON.") from error
-        if not isinstance(row, dict) or not isinstance(row.get("question"), str):
-            raise InvalidMessageError(
-                f"{path.name}, line {number}: an object with a text `question` is expected."
-            )
-        for key in EXPECTATIONS:
-            if not _is_expectation(key, row.get(key, "")):
-                raise InvalidMessageError(f"{path.name}, line {number}: `{key}` is not a text.")
-        yield row
+def read_questions(path: Path) -> list[Row]:
+    """The file's rows; the first one that is no question is an error that names it."""
+    found = read_file(path.name, path.read_bytes())
+    if found.faults:
+        line, fault = found.faults[0]
+        raise InvalidMessageError(f"{path.name}, line {line}: {fault}.")
+    return found.rows
 
 
-def _is_expectation(key: str, value: object) -> bool:
-    if key == "contains" and isinstance(value, list):
-        return all(isinstance(text, str) for text in value)
-    return isinstance(value, str)
+def questions_of(golden_set: GoldenSet) -> list[Row]:
+    rows = golden_set.questions.order_by("pk")
+    return [{"question": each.question, **each.expected} for each in rows]
 
 
 def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:
@@ -58,7 +39,7 @@ def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:
             row = ask(deployment, expected["question"], dry_run=True)
         except ApplicationError as error:
             row = {"question": expected["question"], "error": error.code, "detail": str(error)}
-        failures = list(_unmet(row, expected))
+        failures = list(unmet(row, expected))
         yield {
             **row,
             "expected": {key: expected[key] for key in EXPECTATIONS if key in expected},
@@ -77,26 +58,3 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
         "expecting": len(expecting),
         "passed": sum(row["passed"] for row in expecting),
     }
-
-
-EXPECTATIONS = ("answer_source", "contains", "document", "expected_question")
-
-
-def _unmet(row: Row, expected: Row) -> Iterator[str]:
-    if "error" in row:
-        yield "error"
-        return
-    if "answer_source" in expected and row["answer_source"] != expected["answer_source"]:
-        yield "answer_source"
-    texts = expected.get("contains", [])
-    for text in [texts] if isinstance(texts, str) else texts:
-        if text.casefold() not in row["answer"].casefold():
-            yield f"contains: {text}"
-    if "document" in expected and not any(
-        expected["document"].casefold() in source["title"].casefold() for source in row["sources"]
-    ):
-        yield "document"
-    if "expected_question" in expected and not any(
-        source["question"] == expected["expected_question"] for source in row["sources"]
-    ):
-        yield "expected_question"

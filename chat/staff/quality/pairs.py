@@ -5,7 +5,6 @@ that leans on it does not stand alone, so that nothing is stored for it, or serv
 `faqs.second_key.decision.would_serve`; this module holds no rule of its own.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from agents.exceptions import ApplicationError
+from agents.texts import read_json
 from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
 from knowledge.calibration.profiles import Calibrated, Rate
@@ -22,6 +22,7 @@ from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.typed.question import read_typed
 from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
 from knowledge.models import PairVerdict
+from knowledge.vectors.base import batches
 
 #: A threshold may give up this share of the most hits that the budget allows, and is as high as that permits.
 _KEPT_HITS = 0.98
@@ -89,7 +90,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 def _pair(line: str, place: str) -> Pair:
     try:
-        row = json.loads(line)
+        row = read_json(line)
     except ValueError as error:
         raise InvalidPairsError(f"{place}: not JSON ({error}).") from error
     if not isinstance(row, dict):
@@ -153,8 +154,7 @@ def check_pairs(
     def read(question: str) -> str:
         return read_typed(question, vocabulary).text if is_read else question
 
-    for start in range(0, len(pairs), _BATCH):
-        part = pairs[start : start + _BATCH]
+    for part in batches(pairs, _BATCH):
         stored = [standalone_question(read(pair.a), pair.context_a, pair.answer_a) for pair in part]
         asked = [standalone_question(read(pair.b), pair.context_b, pair.answer_b) for pair in part]
         scores = _scores(embedder, stored, asked)
@@ -254,9 +254,7 @@ class Proposal:
         )
 
 
-def propose_thresholds(
-    pairs: Sequence[Pair], *, embedder: Embedder, budget: float, steps: Sequence[float] = _STEPS
-) -> Proposal:
+def propose_thresholds(pairs: Sequence[Pair], *, embedder: Embedder, budget: float) -> Proposal:
     """The rates at each step, and the highest step that keeps nearly all the hits the budget allows.
 
     One threshold for both exits: behind the second key, what a direct answer may cost is what a cached one may.
@@ -268,7 +266,7 @@ def propose_thresholds(
     ]
     same = [score if served else None for is_same, served, score in checked if is_same]
     different = [score if served else None for is_same, served, score in checked if not is_same]
-    rows = tuple(Step(step, _at(step, same), _at(step, different)) for step in steps)
+    rows = tuple(Step(step, _at(step, same), _at(step, different)) for step in _STEPS)
     allowed = [row for row in rows if row.false_hit.rate <= budget and row.hit.hits > 0]
     most = max((row.hit.hits for row in allowed), default=0)
     chosen = max(

@@ -3,20 +3,17 @@
 The truth is on the rows (`LearnedResponse.loops_revision`): a lost message is sent again, a doubled one finds nothing to do.
 """
 
-import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
 from celery import shared_task
-from celery.exceptions import OperationalError
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from agents.processes.asking import ask_worker
 from chat.staff.quality import loops
 from faqs.models import LearnedResponse
-
-logger = logging.getLogger(__name__)
 
 #: Answers that one look of the reaper asks for.
 _REAPED = 200
@@ -48,7 +45,5 @@ def reap_loops() -> int:
 
 
 def _nudge(keys: list[int]) -> None:
-    try:
-        close_loops.apply_async((keys,), expires=_EXPIRES_SECONDS)
-    except OperationalError:
-        logger.warning("The broker is unreachable; the loops of %d answers wait.", len(keys))
+    waiting = f"the loops of {len(keys)} answers wait"
+    ask_worker(close_loops, keys, otherwise=waiting, expires=_EXPIRES_SECONDS)

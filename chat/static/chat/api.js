@@ -2,6 +2,10 @@
 
 import { config, say } from "./dom.js";
 
+/** The status of a request that reached no server; and what the window is told when one answered, whatever it said. */
+export const NOBODY = 0;
+export const ANSWERED = "repondant:answered";
+
 class ApiError extends Error {
   constructor(status, message, code) { super(message); this.status = status; this.code = code; }
 }
@@ -14,14 +18,17 @@ function csrfToken() {
 
 async function request(method, path, body) {
   const headers = { Accept: "application/json", "Accept-Language": config.language };
-  if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
+  // The widget's frame has no session, and so nothing to forge: its visitor's token says who asks.
+  if (config.visitor) headers.Authorization = `Visitor ${config.visitor}`;
+  else if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: "same-origin" });
+    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: config.visitor ? "omit" : "same-origin" });
   } catch {
-    throw new ApiError(0, say("offline"));
+    throw new ApiError(NOBODY, say("offline"));
   }
+  window.dispatchEvent(new Event(ANSWERED));
   if (response.status === 204) return null;
   const data = await response.json().catch(() => null);
   if (response.ok && data !== null) return data;
@@ -35,9 +42,13 @@ export const listConversations = (text) =>
   request("GET", `${list}?${new URLSearchParams({ deployment: config.deployment, q: text })}`).then((data) => data.results);
 export const createConversation = (temporary) => request("POST", list, { deployment: config.deployment, temporary });
 export const renameConversation = (id, title) => request("PATCH", `${list}${id}/`, { title });
+export const pinConversation = (id, pinned) => request("PATCH", `${list}${id}/`, { pinned });
+export const deleteConversations = (ids) => request("POST", `${list}delete/`, { ids });
 export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);
 export const loadThread = (id) => request("GET", `${list}${id}/messages/`);
 export const showVersion = (id, turnId) => request("POST", `${list}${id}/branch/`, { turnId });
+
+export const suggestNext = (turnId) => request("GET", `/api/rag/turns/${turnId}/suggestions`).then((data) => data.suggestions);
 
 const feedback = (messageId) => `${config.urls.messages}${messageId}/feedback`;
 

@@ -5,6 +5,8 @@ import { byId, onClick } from "./dom.js";
 const sidebar = byId("sidebar");
 const scrim = byId("scrim");
 const openButton = byId("open-sidebar");
+const foldButton = byId("fold-sidebar");
+const WIDE = window.matchMedia("(min-width: 800px)");
 const main = byId("main");
 
 function openSidebar() {
@@ -24,13 +26,29 @@ export function closeSidebar() {
   openButton.focus();
 }
 
-onClick(openButton, openSidebar);
+/** On a wide screen the side bar is folded away, and stays so on the next page. */
+function foldSidebar(isFolded) {
+  if (isFolded) document.documentElement.dataset.sidebar = "closed"; else delete document.documentElement.dataset.sidebar;
+  try { localStorage.setItem("repondant.sidebar", isFolded ? "closed" : ""); } catch { /* It lasts until the page is left. */ }
+  openButton.setAttribute("aria-expanded", String(!isFolded && WIDE.matches));
+}
+
+/** The side bar on screen, whatever the screen. */
+export function showSidebar() {
+  if (WIDE.matches) foldSidebar(false);
+  else if (!sidebar.classList.contains("open")) openSidebar();
+}
+
+onClick(openButton, () => { showSidebar(); if (WIDE.matches) foldButton.focus(); });
+onClick(foldButton, () => { foldSidebar(true); openButton.focus(); });
 byId("close-sidebar").addEventListener("click", closeSidebar);
 scrim.addEventListener("click", closeSidebar);
-sidebar.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && event.target.tagName !== "INPUT") closeSidebar();
-});
-window.matchMedia("(min-width: 800px)").addEventListener("change", closeSidebar);
+// Before a field of the drawer hears of it: what is written there is left first, or cleared.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || document.querySelector("dialog:modal")) return;
+  if (!event.target.closest("input:not([type=checkbox])")?.value) closeSidebar();
+}, { capture: true });
+WIDE.addEventListener("change", closeSidebar);
 
 const themeButton = byId("theme");
 const systemDark = window.matchMedia("(prefers-color-scheme: dark)");

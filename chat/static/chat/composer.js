@@ -6,7 +6,7 @@ const NEAR_LIMIT = 0.9;
 const DRAFT = "repondant.draft.";
 
 export class Composer {
-  /** `handlers`: send(text), stop(). */
+  /** `handlers`: send(text), stop(), edit(). */
   constructor(handlers) {
     this.field = byId("question");
     this.sendButton = byId("send");
@@ -18,8 +18,14 @@ export class Composer {
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.stopButton.addEventListener("click", () => handlers.stop());
     this.field.addEventListener("input", () => { this.saveDraft(); this.refresh(); });
-    this.field.addEventListener("keydown", (event) => { if (isSending(event)) { event.preventDefault(); this.submit(); } });
+    this.field.addEventListener("keydown", (event) => this.pressed(event));
     window.addEventListener("resize", () => fit(this.field));
+  }
+
+  pressed(event) {
+    if (isSending(event)) { event.preventDefault(); this.submit(); }
+    // Nothing to go up in: back to the question before, to be said otherwise.
+    if (event.key === "ArrowUp" && !this.field.value && !event.isComposing && this.handlers.edit()) event.preventDefault();
   }
 
   submit() {
@@ -57,17 +63,29 @@ export class Composer {
   }
 
   setRunning(running) {
-    const hadFocus = document.activeElement === this.stopButton;
+    const held = document.activeElement;
     this.running = running;
     this.sendButton.hidden = running;
     this.stopButton.hidden = !running;
     this.stopButton.disabled = false;
-    if (!running && hadFocus) this.focus();
+    if (held === this.stopButton || held === this.sendButton) this.takeFocus();
     this.refresh();
   }
 
   setStopping() {
+    if (document.activeElement === this.stopButton) this.takeFocus();
     this.stopButton.disabled = true;
+  }
+
+  /** What had the focus is gone, or was never there: it comes to the field, but where that would open a keyboard on the screen. */
+  takeFocus() {
+    if (matchMedia("(pointer: coarse)").matches) byId("main").focus({ preventScroll: true });
+    else this.focus();
+  }
+
+  keepFocus() {
+    const held = document.activeElement;
+    if (!held || held === document.body || !held.checkVisibility()) this.takeFocus();
   }
 
   focus() {

@@ -2,14 +2,14 @@
 // question is asked to its last event, and survives any number of lost sockets: an unacknowledged question is sent
 // again under the same id (the server answers it once), an acknowledged one is resumed after the last event seen.
 
-import { config, STORAGE_UNAVAILABLE } from "./dom.js";
+import { config, PASSING } from "./dom.js";
 
 const CLOSE_NOT_FOUND = 4404;
 const FIRST_RETRY_MS = 300;
 const LONGEST_RETRY_MS = 10_000;
 // A connection that died unnoticed is suspected after this silence; resuming costs nothing when it was alive.
 const SILENCE_MS = 25_000;
-// A question that the database refuses is sent until it is taken; a turn that fell with it is run again so often.
+// A question that the database or a busy site refuses is sent until it is taken; a turn that fell with it is run again so often.
 const MOST_RERUNS = 8;
 
 export class Connection {
@@ -26,9 +26,9 @@ export class Connection {
     window.addEventListener("online", this.onOnline);
   }
 
-  /** `replaces`: the turn that this one is another version of, where it is. */
-  ask(message, clientMessageId, replaces = null) {
-    this.turn = { message, clientMessageId, replaces, id: null, lastEventId: 0 };
+  /** `asked` is {message, clientMessageId, replaces, asTyped}; `replaces`: the turn that this one is another version of, where it is. */
+  ask(asked) {
+    this.turn = { ...asked, id: null, lastEventId: 0 };
     this.open();
   }
 
@@ -111,7 +111,7 @@ export class Connection {
     turn.isWaiting = false;
     if (turn.isAgain) this.send({ type: "retry", turnId: turn.id });
     else if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
-    else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }) });
+    else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }), ...(turn.asTyped && { asTyped: true }) });
     if (turn.stopping) this.send({ type: "stop" });
     this.watch();
   }
@@ -121,7 +121,7 @@ export class Connection {
     if (this.retries) { this.retries = 0; this.handlers.back(); }
     const turn = this.turn;
     if (!turn) return;
-    if (frame.code === STORAGE_UNAVAILABLE && this.waits(turn, frame)) return;
+    if (PASSING.includes(frame.code) && this.waits(turn, frame)) return;
     if (turn.refusals) { turn.refusals = 0; this.handlers.back(); }
     if (frame.type === "meta") { turn.id = frame.turnId; turn.isAgain = false; }
     if (frame.id) turn.lastEventId = frame.id;
@@ -130,7 +130,7 @@ export class Connection {
     this.handlers.event(frame, turn);
   }
 
-  /** The database is in trouble: the turn waits, and is sent again under its id. False where that was tried enough. */
+  /** The database is in trouble, or too much is asked: the turn waits, and is sent again under its id. False where that was tried enough. */
   waits(turn, frame) {
     if (turn.stopping) return false;
     if (frame.id) {

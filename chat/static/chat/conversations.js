@@ -1,14 +1,14 @@
-// The list of conversations: search as one types, rename in place, delete after a question. Rows come from the API;
+// The list of conversations: search as one types, pin, rename in place, delete one or several after a question. Rows come from the API;
 // what happens on this page (a new title, a new conversation) is applied at once.
 
-import { deleteConversation, listConversations, renameConversation } from "./api.js";
-import { byId, config, el, icon, say } from "./dom.js";
+import { deleteConversations, listConversations, pinConversation, renameConversation } from "./api.js";
+import { byId, config, el, icon, onClick, say } from "./dom.js";
 
 const SEARCH_PAUSE_MS = 250;
 const DAY_MS = 86_400_000;
 
 export class Conversations {
-  /** `handlers`: open(id), deleted(id), renamed(id, title), failed(error). */
+  /** `handlers`: open(id, turnId), deleted(ids), renamed(id, title), failed(error). */
   constructor(handlers) {
     this.handlers = handlers;
     this.element = byId("conversations");
@@ -20,16 +20,25 @@ export class Conversations {
     this.search.addEventListener("input", () => this.searched());
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.search.value) { this.search.value = ""; this.searched(); }
+      if (event.key === "Enter" && this.search.value) this.element.querySelector("a")?.click();
     });
+    this.search.parentElement.addEventListener("keydown", (event) => this.stepped(event));
+    this.element.addEventListener("keydown", (event) => this.stepped(event));
+    /** The ids that are chosen to be deleted, while any are being chosen. */
+    this.chosen = null;
+    this.selectButton = byId("select");
+    this.selection = byId("selection");
+    onClick(this.selectButton, () => this.choose(this.chosen ? null : new Set()));
+    byId("select-all").addEventListener("change", (event) => this.choose(new Set(event.target.checked ? this.shown().map((row) => row.id) : [])));
+    byId("delete-selected").addEventListener("click", () => this.removeChosen());
   }
 
+  /** The list as the server has it; where it does not answer, the list that is there stands, and nobody is alarmed. */
   async load() {
-    try {
-      this.rows = await listConversations("");
-      this.draw();
-    } catch (error) {
-      this.handlers.failed(error);
-    }
+    const rows = await listConversations("").catch(() => null);
+    if (!rows) return;
+    this.rows = rows;
+    this.draw();
   }
 
   title(id) {
@@ -47,6 +56,26 @@ export class Conversations {
     const row = { ...known, id, title: title || known?.title || "", updated_at: new Date().toISOString() };
     this.rows = [row, ...this.rows.filter((other) => other.id !== id)];
     this.draw();
+  }
+
+  /** What is listed: what was found, or all. */
+  shown() {
+    return this.found ?? this.rows;
+  }
+
+  focusSearch() {
+    this.search.focus();
+    this.search.select();
+  }
+
+  /** Up and down go from the field through the list and back. */
+  stepped(event) {
+    if (!["ArrowDown", "ArrowUp"].includes(event.key) || !event.target.matches("#search, a, [type=checkbox]")) return;
+    const stops = [this.search, ...this.element.querySelectorAll("a, [type=checkbox]")];
+    const next = stops[stops.indexOf(event.target) + (event.key === "ArrowDown" ? 1 : -1)];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
   }
 
   searched() {
@@ -71,34 +100,92 @@ export class Conversations {
     }
   }
 
+  /** Who stands on a row with the keyboard stays there. */
   draw() {
-    if (this.element.querySelector("input")) return;
-    const rows = this.found ?? this.rows;
+    if (this.element.querySelector("input:not([type])")) return;
+    const held = this.element.contains(document.activeElement) ? document.activeElement : null;
+    const row = held?.closest("[data-id]");
+    const place = row ? [...row.children].indexOf(held) : -1;
+    this.drawRows();
+    const again = row && this.element.querySelector(`[data-id="${row.dataset.id}"]`);
+    (again?.children[place] ?? again?.querySelector("input"))?.focus({ preventScroll: true });
+  }
+
+  drawRows() {
+    const rows = this.shown();
+    this.selectButton.hidden = !this.rows.length;
     if (!rows.length) {
       this.element.replaceChildren(el("p", { class: "none" }, say(this.found ? "noneFound" : "none")));
       return;
     }
     const groups = new Map();
-    for (const row of rows) {
-      const name = period(row.updated_at);
+    for (const row of [...rows.filter((each) => each.pinned), ...rows.filter((each) => !each.pinned)]) {
+      const name = row.pinned ? say("pinned") : period(row.updated_at);
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(this.row(row));
     }
-    this.element.replaceChildren(...[...groups].flatMap(([name, items]) => [el("h2", {}, say(name)), el("ul", {}, ...items)]));
+    this.element.replaceChildren(...[...groups].flatMap(([name, items]) => [el("h2", {}, name), el("ul", {}, ...items)]));
   }
 
   row(row) {
     const isCurrent = row.id === this.current;
-    const link = el("a", { href: `${config.urls.page}c/${row.id}/`, title: row.title, "aria-current": isCurrent ? "page" : null }, row.title);
+    if (this.chosen) return this.choice(row);
+    const link = el("a", { dir: "auto", href: `${config.urls.page}c/${row.id}/`, title: `${row.title} (${dated(row, { dateStyle: "long", timeStyle: "short" })})`, "aria-current": isCurrent ? "page" : null },
+      el("span", { class: "conversation-title" }, row.title), this.found ? excerpt(row) : null);
     link.addEventListener("click", (event) => {
       if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
       event.preventDefault();
-      this.handlers.open(row.id);
+      this.handlers.open(row.id, row.turnId);
     });
-    const item = el("li", { class: `conversation${isCurrent ? " current" : ""}`, "data-id": row.id }, link,
+    const pin = iconButton("pin", say(row.pinned ? "unpin" : "pin", { title: row.title }), () => this.pin(row));
+    if (row.pinned) pin.classList.add("pinned");
+    const item = el("li", { class: `conversation${isCurrent ? " current" : ""}`, "data-id": row.id }, link, pin,
       iconButton("pencil", say("rename", { title: row.title }), () => this.rename(row, item)),
       iconButton("trash", say("delete", { title: row.title }), () => this.remove(row)));
     return item;
+  }
+
+  choice(row) {
+    const box = el("input", { type: "checkbox" });
+    box.checked = this.chosen.has(row.id);
+    box.addEventListener("change", () => {
+      if (box.checked) this.chosen.add(row.id); else this.chosen.delete(row.id);
+      this.showChoice();
+    });
+    return el("li", { class: "conversation", "data-id": row.id }, el("label", {}, box, el("span", { class: "conversation-title", dir: "auto" }, row.title)));
+  }
+
+  /** With a set of ids rows are chosen; without one they are opened. */
+  choose(chosen) {
+    this.chosen = chosen;
+    this.draw();
+    this.showChoice();
+  }
+
+  showChoice() {
+    const count = this.chosen?.size ?? 0;
+    this.selection.hidden = !this.chosen;
+    this.selectButton.setAttribute("aria-pressed", String(Boolean(this.chosen)));
+    byId("select-all").checked = count > 0 && count === this.shown().length;
+    byId("delete-selected").disabled = !count;
+    byId("delete-selected").textContent = say("deleteSelected", { count });
+  }
+
+  async pin(row) {
+    const set = (pinned) => {
+      const changed = (other) => (other.id === row.id ? { ...other, pinned } : other);
+      this.rows = this.rows.map(changed);
+      this.found = this.found?.map(changed) ?? null;
+      this.draw();
+      this.element.querySelector(`[data-id="${row.id}"] button`)?.focus();
+    };
+    set(!row.pinned);
+    try {
+      await pinConversation(row.id, !row.pinned);
+    } catch (error) {
+      set(row.pinned);
+      this.handlers.failed(error);
+    }
   }
 
   rename(row, item) {
@@ -148,16 +235,31 @@ export class Conversations {
   }
 
   async remove(row) {
-    if (!await confirmed(say("deleteQuestion", { title: row.title }))) return;
+    if (await confirmed(say("deleteTitle"), say("deleteQuestion", { title: row.title }))) await this.removed([row.id]);
+    else if (document.activeElement === document.body) this.focusRow(row.id);
+  }
+
+  async removeChosen() {
+    const ids = [...this.chosen];
+    const isOne = ids.length === 1;
+    if (!await confirmed(say(isOne ? "deleteTitle" : "deleteManyTitle", { count: ids.length }), say(isOne ? "deleteOneQuestion" : "deleteManyQuestion"))) return;
+    if (await this.removed(ids)) { this.choose(null); this.search.focus(); }
+  }
+
+  /** What is no longer there is gone as well. Returns whether they are. */
+  async removed(ids) {
     try {
-      await deleteConversation(row.id);
+      await deleteConversations(ids);
     } catch (error) {
-      if (error.status !== 404) { this.handlers.failed(error); return; }
+      this.handlers.failed(error);
+      return false;
     }
-    this.rows = this.rows.filter((other) => other.id !== row.id);
-    this.found = this.found?.filter((other) => other.id !== row.id) ?? null;
+    const stays = (row) => !ids.includes(row.id);
+    this.rows = this.rows.filter(stays);
+    this.found = this.found?.filter(stays) ?? null;
     this.draw();
-    this.handlers.deleted(row.id);
+    this.handlers.deleted(ids);
+    return true;
   }
 }
 
@@ -166,8 +268,9 @@ function iconButton(name, label, onclick) {
 }
 
 /** Ask in the dialog; resolves to whether the person agreed. */
-function confirmed(text) {
+function confirmed(title, text) {
   const dialog = byId("confirm");
+  byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;
   dialog.returnValue = "cancel";
   dialog.showModal();
@@ -179,10 +282,20 @@ function confirmed(text) {
 /** Without case or accents, so that « resume » finds « Résumé ». */
 const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
+const dated = (row, style) => new Intl.DateTimeFormat(config.language, style).format(new Date(row.updated_at));
+
+/** When, and what was said, the words that were searched marked. */
+function excerpt(row) {
+  const parts = (row.excerpt ?? []).map((part) => (part.found ? el("mark", {}, part.text) : part.text));
+  return el("span", { class: "excerpt" }, el("time", { datetime: row.updated_at }, dated(row, { day: "numeric", month: "short", year: "numeric" })), parts.length ? " · " : null, ...parts);
+}
+
 function period(date) {
   const midnight = new Date().setHours(0, 0, 0, 0);
   const time = new Date(date).getTime();
-  if (time >= midnight) return "today";
-  if (time >= midnight - DAY_MS) return "yesterday";
-  return time >= midnight - 6 * DAY_MS ? "thisWeek" : "older";
+  if (time >= midnight) return say("today");
+  if (time >= midnight - DAY_MS) return say("yesterday");
+  if (time >= midnight - 6 * DAY_MS) return say("thisWeek");
+  const month = new Intl.DateTimeFormat(config.language, { month: "long", year: "numeric" }).format(new Date(date));
+  return month.charAt(0).toLocaleUpperCase(config.language) + month.slice(1);
 }

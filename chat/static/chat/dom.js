@@ -3,17 +3,33 @@
 
 export const config = JSON.parse(document.getElementById("page-config").textContent);
 
-/** The page's word for a key, its {…} filled in; French punctuation stays on the line of its word. */
+// The server's own (`chat.rendering`): a test compares what the two make of the same text.
+const UNITS = "[kMGT]?(?:Hz|Wh?|Pa|V|A|B|o|€)|[kcdmµn]?m[²³]?|ha|[km]?g|t|[cdm]?[lL]|h|min|m?s|°[CF]?|dB|bar|Md€|[$£]|EUR|USD|CHF";
+const TIED = new RegExp(`(?<=[0-9]) (?=[0-9]{3}(?![0-9])|(?:${UNITS})(?![\\p{L}\\p{N}_'’-]))|(?<=«) | (?=[»?!:;%‰€])|(?:(?<=[nN]°)|(?<=art\\.)|(?<=§)) (?=[0-9])`, "gu");
+
+/** The text with no-break spaces in figures, before units, and in French punctuation. */
+export const tied = (text) => text.replace(TIED, "\u00a0");
+
+/** The page's word for a key, its {…} filled in. */
 export function say(key, values = {}) {
-  const text = (config.strings[key] ?? key).replace(/« /g, "«\u00a0").replace(/ ([»?!:;])/g, "\u00a0$1");
-  return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return tied((config.strings[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole));
 }
 
-/** A source's title, its path of headings shown as a path. */
-export const sourceTitle = (source) => (source.title || say("untitled")).replaceAll(" > ", " › ");
+/** The document of a source and its headings, but for its question; nothing for an answer of the team, which stands in no document. */
+export function sourcePlace(source) {
+  const path = source.learned_id ? [] : (source.title || "").split(" > ");
+  if (source.question && path.at(-1) === source.question) path.pop();
+  return path.join(" › ");
+}
+
+/** What a source is called: the question that it answers, else where it stands. */
+export const sourceTitle = (source) => source.question || sourcePlace(source) || say("untitled");
 
 /** The sources whose questions an answer offers to choose from, in their order. */
 export const optionsOf = (sources) => sources.filter((source) => source.option).sort((one, other) => one.option - other.option);
+
+/** What Markdown says, without its signs, on one line. */
+export const plainText = (text) => text.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/^\s*([#>]+|[-*+]|\d+[.)])\s+/gm, "").replace(/[*`~|]+/g, "").replace(/\s+/g, " ").trim();
 
 export const byId = (id) => document.getElementById(id);
 
@@ -47,11 +63,16 @@ export function icon(name) {
   return svg;
 }
 
-/** Tell a screen reader, once. */
+let told = [];
+
+/** Tell a screen reader, once; what comes at the same moment is told together. */
 export function announce(text) {
   const announcer = byId("announcer");
+  if (!announcer) return;
+  told.push(text);
+  if (told.length > 1) return;
   announcer.textContent = "";
-  setTimeout(() => { announcer.textContent = text; }, 60);
+  setTimeout(() => { announcer.textContent = told.join(" "); told = []; }, 60);
 }
 
 /** A random id, also where the page is not served from a secure context. */
@@ -83,6 +104,8 @@ export const isSending = (event) => event.key === "Enter" && !event.shiftKey && 
 
 /** The server's code for a database in trouble: what was asked is sent again, under the same id. */
 export const STORAGE_UNAVAILABLE = "storage_unavailable";
+/** What passes by itself: a question that is refused with it is kept, and sent again. */
+export const PASSING = [STORAGE_UNAVAILABLE, "overloaded"];
 
 /** Wait so many milliseconds, more or less: many pages are not to come back at the same moment. */
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds * (0.7 + 0.6 * Math.random())));
@@ -101,6 +124,21 @@ export async function copyText(text) {
     area.remove();
     return copied;
   }
+}
+
+// A longer question is folded, as on shared pages (`chat.doors.page.rendered`): its answer stays on the screen.
+const LONG_CHARACTERS = 600;
+const LONG_LINES = 8;
+
+/** What unfolds a long question, to stand behind it; nothing for one that is not. */
+export const unfoldOf = (text) => ([...text].length > LONG_CHARACTERS || text.split("\n").length > LONG_LINES
+  ? el("details", { class: "unfold" }, el("summary", {}, say("wholeQuestion"))) : null);
+
+/** Dress the code below an element (`code.js`); what does so is loaded with the first. */
+export async function dressCodeOf(root) {
+  if (!root.querySelector("pre > code")) return;
+  const { dressCode } = await import("./code.js");
+  dressCode(root);
 }
 
 /** Whether a text has something to be seen, be it a sign: what `valid_question` of the server takes. */

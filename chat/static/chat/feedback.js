@@ -47,7 +47,7 @@ export class FeedbackButtons {
     const name = newId();
     const reasons = config.feedbackReasons.map(([value, label]) =>
       el("label", { class: "chip" }, el("input", { type: "radio", name, value, checked: this.given.reason === value }), el("span", {}, label)));
-    const comment = el("textarea", { rows: 2, maxlength: config.maxComment, placeholder: say("feedbackComment"), "aria-label": say("feedbackComment") });
+    const comment = el("textarea", { rows: 2, dir: "auto", maxlength: config.maxComment, placeholder: say("feedbackComment"), "aria-label": say("feedbackComment") });
     comment.value = this.given.comment;
     const send = async (event) => {
       event.preventDefault();
@@ -69,6 +69,7 @@ export class FeedbackButtons {
   }
 
   fail(error) {
+    if (this.form.contains(document.activeElement)) this.down.focus();
     this.form.hidden = false;
     this.form.replaceChildren(el("p", { role: "alert", class: "trouble" }, `${say("feedbackFailed")} ${error.message}`));
   }

@@ -1,8 +1,9 @@
 // Markdown of an answer that is still being written, as DOM nodes. Never parses HTML: text becomes text nodes, and a
-// link is made only for http, https and mailto. The server's own rendering replaces this one when the answer is done.
+// link is made only for http, https and mailto; an image is a link. The server's own rendering (`chat.rendering`), which a test
+// compares with this one, replaces it when the answer is done.
 // `StreamedMarkdown` rebuilds only the blocks that changed since the last frame.
 
-import { el } from "./dom.js";
+import { el, tied } from "./dom.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
@@ -10,7 +11,13 @@ const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const FORMULA_BLOCKS = { $$: "$$", "\\[": "\\]" };
+const MOST_FORMULA_LINES = 50;
+const TASK = /^\[([ xX])\][ \t]+/;
 const MAX_DEPTH = 8;
+// An answer's first heading stands below « Réponse », the third of its page.
+const ANSWER_HEADING = 4;
+const LOWEST_HEADING = 6;
 
 /** Splits text into top-level blocks: {type, source, …}. */
 export function parseBlocks(text) {
@@ -30,7 +37,9 @@ export function parseBlocks(text) {
 function readBlock(lines, start) {
   const line = lines[start];
   const fence = FENCE.exec(line);
-  if (fence) return readFence(lines, start, fence[1]);
+  if (fence && !(fence[1][0] === "`" && fence[2].includes("`"))) return readFence(lines, start, fence);
+  const formula = readFormula(lines, start);
+  if (formula) return formula;
   const heading = HEADING.exec(line);
   if (heading) return { type: "heading", level: heading[1].length, text: heading[2], end: start + 1 };
   if (RULE.test(line)) return { type: "rule", end: start + 1 };
@@ -42,11 +51,22 @@ function readBlock(lines, start) {
   return readParagraph(lines, start);
 }
 
-function readFence(lines, start, mark) {
+/** Lines from `$$` or `\[` to the one that ends with what closes it, without an empty one between. */
+function readFormula(lines, start) {
+  const closing = FORMULA_BLOCKS[lines[start].trim()];
+  if (!closing || /^ {4}/.test(lines[start])) return null;
+  let end = start + 1;
+  while (lines[end]?.trim() && !lines[end].trimEnd().endsWith(closing)) end += 1;
+  if (!lines[end]?.trim() || end - start >= MOST_FORMULA_LINES) return null;
+  return { type: "formula", text: lines.slice(start, end + 1).join("\n").trim(), end: end + 1 };
+}
+
+function readFence(lines, start, [, mark, info]) {
   const closing = new RegExp(`^ {0,3}${mark[0]}{${mark.length},}\\s*$`);
   let end = start + 1;
   while (end < lines.length && !closing.test(lines[end])) end += 1;
-  return { type: "code", text: lines.slice(start + 1, end).join("\n"), end: Math.min(end + 1, lines.length) };
+  const text = lines.slice(start + 1, end).map((line) => `${line}\n`).join("");
+  return { type: "code", language: info.trim().split(/\s/)[0], text, end: Math.min(end + 1, lines.length) };
 }
 
 function readQuote(lines, start) {
@@ -91,9 +111,11 @@ function readTable(lines, start) {
   let end = start + 2;
   while (end < lines.length && lines[end].includes("|")) end += 1;
   const rows = [lines[start], ...lines.slice(start + 2, end)].map(splitRow);
-  return { type: "table", head: rows[0], rows: rows.slice(1), end };
+  const aligned = splitRow(lines[start + 1]).map((rule) => ALIGNED[`${rule.startsWith(":") ? ":" : ""}-${rule.endsWith(":") ? ":" : ""}`]);
+  return { type: "table", head: rows[0], rows: rows.slice(1), aligned, end };
 }
 
+const ALIGNED = { ":-": "left", ":-:": "center", "-:": "right" };
 const splitRow = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
 
 function readParagraph(lines, start) {
@@ -103,17 +125,31 @@ function readParagraph(lines, start) {
 }
 
 const startsBlock = (line) =>
-  FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
+  FORMULA_BLOCKS[line.trim()] || FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 
+/** Headings without a gap below the page's own: of each block that is one, the level that it has there. Those within a quote or a list are none. */
+function setLevels(blocks, first = ANSWER_HEADING) {
+  const levels = [];
+  for (const block of blocks.filter((each) => each.type === "heading")) {
+    while (levels.at(-1) >= block.level) levels.pop();
+    levels.push(block.level);
+    block.shownLevel = Math.min(first + levels.length - 1, LOWEST_HEADING);
+  }
+  return blocks;
+}
+
+/** The direction of a block is that of its text; within one it is the same. */
 function renderBlock(block, context, depth = 0) {
+  const dir = depth ? null : "auto";
   switch (block.type) {
-    case "heading": return el(`h${block.level}`, {}, ...renderInline(block.text, context));
+    case "heading": return block.shownLevel ? el(`h${block.shownLevel}`, { dir }, ...renderInline(block.text, context)) : el("p", {}, el("strong", {}, ...renderInline(block.text, context)));
     case "rule": return el("hr");
-    case "code": return el("pre", {}, el("code", {}, block.text));
-    case "quote": return el("blockquote", {}, ...renderInner(block.text, context, depth));
+    case "formula": return el("p", { class: "math", dir: "ltr" }, block.text);
+    case "code": return el("pre", { tabindex: "0", dir: "ltr" }, el("code", { class: block.language && `language-${block.language}` || null }, block.text));
+    case "quote": return el("blockquote", { dir }, ...renderInner(block.text, context, depth));
     case "list": return renderList(block, context, depth);
-    case "table": return renderTable(block, context);
-    default: return el("p", {}, ...renderInline(block.text, context));
+    case "table": return renderTable(block, context, dir);
+    default: return el("p", { dir }, ...renderInline(block.text, context));
   }
 }
 
@@ -124,42 +160,56 @@ function renderInner(text, context, depth) {
 
 function renderList(block, context, depth) {
   const items = block.items.map((item) => {
-    const inner = renderInner(item, context, depth);
+    const box = TASK.exec(item);
+    const inner = renderInner(box ? `${box[1] === " " ? "☐" : "☑"} ${item.slice(box[0].length)}` : item, context, depth);
     // A tight item has its text directly in the <li>, as the server's rendering does.
     const tight = !/\n\s*\n/.test(item) && inner[0]?.tagName === "P";
-    return el("li", {}, ...(tight ? [...inner[0].childNodes, ...inner.slice(1)] : inner));
+    return el("li", { class: box && "task" }, ...(tight ? [...inner[0].childNodes, ...inner.slice(1)] : inner));
   });
   const start = block.ordered && block.first !== 1 ? block.first : null;
-  return el(block.ordered ? "ol" : "ul", { start }, ...items);
+  return el(block.ordered ? "ol" : "ul", { start, dir: depth ? null : "auto" }, ...items);
 }
 
-function renderTable(block, context) {
-  const row = (cells, tag) => el("tr", {}, ...cells.map((cell) => el(tag, {}, ...renderInline(cell, context))));
-  return el("table", {}, el("thead", {}, row(block.head, "th")), el("tbody", {}, ...block.rows.map((cells) => row(cells, "td"))));
+/** In a box of its own, which scrolls: a table that does so itself is none to a screen reader. */
+function renderTable(block, context, dir) {
+  const row = (cells, tag) => el("tr", {}, ...block.head.map((_, at) => el(tag, { align: block.aligned[at] }, ...renderInline(cells[at] ?? "", context))));
+  const body = block.rows.length ? el("tbody", {}, ...block.rows.map((cells) => row(cells, "td"))) : null;
+  return el("div", { class: "table", tabindex: "0", dir }, el("table", {}, el("thead", {}, row(block.head, "th")), body));
 }
+
+const ADDRESS = "(?:https?:\\/\\/|www\\.)[^\\s<>[\\]\"«»`\\\\|]{1,2000}";
+const MAIL = "[a-z0-9][\\w.+-]*@[a-z0-9-]+(?:\\.[a-z0-9-]+)*\\.[a-z]{2,}(?![\\w@-])";
+const BARE = new RegExp(`(?<![\\w/.@-])${ADDRESS}|(?<![\\w.+@/:-])${MAIL}`, "gi");
+const SAFE = "(?:https?:\\/\\/|mailto:)[^\\s<>]";
+const TARGET = `\\(\\s*<?(${SAFE}(?:[^\\s<>()]|\\([^\\s<>()]*\\))*)>?(?:\\s+"([^"]*)")?\\s*\\)`;
 
 const INLINE = [
+  ["formula", /\\\([^\n]{1,500}?\\\)|\\\[(?=(?:(?!\\\]).){0,500}(?:[\^_=+]|\\(?!\])))(?:(?!\\\]).){1,500}\\\]|\$\$[^$\n]+\$\$|\$(?![\s$])[^$`\n]*(?<![\s\\])\$(?![\p{L}\p{N}_$])/uy],
   ["escape", /\\([!-/:-@[-`{-~])/y],
   ["code", /(`+)(?!`)([^]*?[^`])\1(?!`)/y],
+  ["image", new RegExp(`!\\[([^\\][]*)\\]${TARGET}`, "iy")],
   ["citation", /[ \t]?\[(\d{1,3})\](?!\()/y],
-  ["link", /\[([^\][]*)\]\(\s*<?((?:https?:\/\/|mailto:)[^\s<>()]+)>?(?:\s+"[^"]*")?\s*\)/iy],
+  ["link", new RegExp(`\\[((?:!\\[[^\\][]*\\]\\([^()]*\\)|[^\\][])*)\\]${TARGET}`, "iy")],
+  ["address", new RegExp(`<(${SAFE}[^\\s<>]*)>`, "iy")],
+  ["both", /\*{3}(?=\S)([^]+?)(?<=\S)\*{3}/y],
   ["strong", /(\*\*|__)(?=\S)([^]+?)(?<=\S)\1/y],
   ["emphasis", /(\*|_)(?=[^\s*_])([^]*?[^\s*_])\1(?![\w*])/y],
+  ["struck", /~~(?=\S)([^]+?)(?<=\S)~~/y],
   ["break", / {2,}\n|\\\n/y],
 ];
 
-/** Text to nodes: escapes, code, citations, links, strong, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
+/** Text to nodes: escapes, code, formulas, citations, links, images, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
 export function renderInline(text, context, depth = 0) {
   const nodes = [];
   let plain = "";
-  const flush = () => { if (plain) nodes.push(document.createTextNode(plain)); plain = ""; };
+  const flush = () => { if (plain) nodes.push(...plainNodes(plain, context)); plain = ""; };
   for (let at = 0; at < text.length;) {
     const found = matchInline(text, at, depth);
     if (!found) { plain += text[at]; at += 1; continue; }
     const [kind, match] = found;
     at += match[0].length;
     if (kind === "escape") { plain += match[1]; continue; }
-    if (kind === "citation" && !context.numbers) { plain += match[0]; continue; }
+    if (kind === "citation" && (!context.numbers || context.isLink)) { plain += match[0]; continue; }
     if (kind === "citation" && !context.numbers.has(Number(match[1]))) continue;
     flush();
     nodes.push(inlineNode(kind, match, context, depth));
@@ -168,10 +218,37 @@ export function renderInline(text, context, depth = 0) {
   return nodes;
 }
 
+/** Text without marks: its bare addresses are links, and no line is broken within a figure. */
+function plainNodes(text, context) {
+  const plain = (piece) => (piece ? [document.createTextNode(tied(piece))] : []);
+  if (context.isLink) return plain(text);
+  const nodes = [];
+  let at = 0;
+  for (const { 0: found, index } of text.matchAll(BARE)) {
+    const shown = withoutEnd(found);
+    const isMail = !/^(?:https?:|www\.)/i.test(shown);
+    nodes.push(...plain(text.slice(at, index)), link({ href: isMail ? `mailto:${shown}` : /^www\./i.test(shown) ? `http://${shown}` : shown }, shown));
+    at = index + shown.length;
+  }
+  return [...nodes, ...plain(text.slice(at))];
+}
+
+/** Without the punctuation of the sentence, and without the bracket that was opened before the address. */
+function withoutEnd(address) {
+  for (;;) {
+    let kept = address.replace(/[.,;:!?'’*_~…]+$/, "");
+    if (kept.endsWith(")") && kept.split(")").length > kept.split("(").length) kept = kept.slice(0, -1);
+    if (kept === address) return address;
+    address = kept;
+  }
+}
+
+const link = (attributes, ...children) => el("a", { ...attributes, target: "_blank", rel: "noopener nofollow" }, ...children);
+
 function matchInline(text, at, depth) {
-  if (!"\\`[*_ \t".includes(text[at]) || depth >= MAX_DEPTH) return null;
-  // An underscore inside a word is a letter.
-  if (text[at] === "_" && /\w/.test(text[at - 1] ?? "")) return null;
+  if (!"\\`[*_ \t!<~$".includes(text[at]) || depth >= MAX_DEPTH) return null;
+  // An underscore inside a word is a letter, and two amounts in dollars are no formula.
+  if ("_$".includes(text[at]) && /[\p{L}\p{N}_$]/u.test(text[at - 1] ?? "")) return null;
   for (const [kind, pattern] of INLINE) {
     pattern.lastIndex = at;
     const match = pattern.exec(text);
@@ -181,12 +258,18 @@ function matchInline(text, at, depth) {
 }
 
 function inlineNode(kind, match, context, depth) {
+  const inner = (text, own = context) => renderInline(text, own, depth + 1);
   switch (kind) {
+    case "formula": return el("span", { class: "math", dir: "ltr" }, match[0]);
     case "code": return el("code", {}, match[2].trim() || match[2]);
     case "citation": return el("a", { class: "citation", href: `#source-${context.turn}-${match[1]}`, "data-n": match[1] }, match[1]);
-    case "link": return el("a", { href: match[2], target: "_blank", rel: "noopener nofollow" }, ...renderInline(match[1], { ...context, numbers: context.numbers && new Set() }, depth + 1));
-    case "strong": return el("strong", {}, ...renderInline(match[2], context, depth + 1));
-    case "emphasis": return el("em", {}, ...renderInline(match[2], context, depth + 1));
+    case "link": return link({ href: match[2], title: match[3] }, ...inner(match[1], { ...context, isLink: true }));
+    case "image": return context.isLink ? document.createTextNode(match[1]) : link({ href: match[2], title: match[3], class: "image" }, match[1].trim() || match[2]);
+    case "address": return link({ href: match[1] }, match[1]);
+    case "both": return el("em", {}, el("strong", {}, ...inner(match[1])));
+    case "strong": return el("strong", {}, ...inner(match[2]));
+    case "emphasis": return el("em", {}, ...inner(match[2]));
+    case "struck": return el("s", {}, ...inner(match[1]));
     default: return el("br");
   }
 }
@@ -208,7 +291,7 @@ export class StreamedMarkdown {
   update(text, context) {
     const key = `${context.turn}:${[...(context.numbers ?? [])].join()}`;
     if (key !== this.key) { this.container.replaceChildren(); this.sources = []; this.key = key; }
-    const blocks = parseBlocks(closeEmphasis(text));
+    const blocks = setLevels(parseBlocks(closeEmphasis(text)), context.heading);
     let same = 0;
     while (same < blocks.length && blocks[same].source === this.sources[same]) same += 1;
     while (this.container.children.length > same) this.container.lastElementChild.remove();

@@ -2,14 +2,14 @@
 // A question leaves the field when it is sent and is kept in session storage until the server acknowledged it; a reload
 // in between sends it again under the same id. Nothing typed is lost: what the server refuses comes back to the field.
 
-import { createConversation, deleteConversation, loadThread, showVersion } from "./api.js";
-import { closeSidebar } from "./chrome.js";
+import { ANSWERED, createConversation, deleteConversation, loadThread, NOBODY, showVersion, suggestNext } from "./api.js";
+import { closeSidebar, showSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
-import { announce, byId, config, el, newId, onClick, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
+import { announce, byId, config, el, newId, onClick, PASSING, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
-import { setMenu } from "./sharing.js";
+import { onCopyAll, setMenu } from "./sharing.js";
 import { Thread } from "./thread.js";
 
 const LATE_TITLE_MS = 4_000;
@@ -26,22 +26,23 @@ let isTemporary = false;
 const thread = new Thread({
   isRunning: () => composer.running,
   ask: (text) => ask(text),
-  replace: (replaced, text) => ask(text, { replaced }),
+  replace: (replaced, text, options) => ask(text, { ...options, replaced }),
   retry,
   show: switchTo,
   decide,
 });
-const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop });
+const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop, edit: () => !composer.running && thread.editLast() });
 const conversations = new Conversations({
-  open: (id) => open(id),
-  deleted: (id) => { announce(say("deleted")); if (id === conversationId) open(null); },
+  open: (id, turnId) => open(id, { turnId }),
+  deleted: (ids) => { announce(say(ids.length === 1 ? "deleted" : "deletedMany", { count: ids.length })); if (ids.includes(conversationId)) open(null); composer.keepFocus(); },
   renamed: (id, title) => { if (id === conversationId) showTitle(title); },
-  failed: (error) => notify(error.message),
+  failed: notifyFailed,
 });
 
 // Opening a conversation.
 
-async function open(id, { push = true } = {}) {
+/** With a turn, what was said there is shown. */
+async function open(id, { push = true, turnId = null } = {}) {
   const request = opening += 1;
   leave();
   conversationId = id;
@@ -56,7 +57,9 @@ async function open(id, { push = true } = {}) {
   if (!id) return;
   connect(id);
   await loadMessages(id, request);
-  if (request === opening) sendPending();
+  if (request !== opening) return;
+  sendPending();
+  if (turnId && !thread.showTurn(turnId)) await switchTo(turnId);
 }
 
 function leave() {
@@ -76,8 +79,8 @@ async function loadMessages(id, request) {
   } catch (error) {
     if (request !== opening) return;
     if (error.status === 404) { await open(null); notify(say("conversationMissing")); return; }
-    if (error.code === STORAGE_UNAVAILABLE) {
-      notifyConnection(say("storageReading"), () => open(id, { push: false }));
+    if (error.code === STORAGE_UNAVAILABLE || error.status === NOBODY) {
+      notifyConnection(say(error.status === NOBODY ? "reconnecting" : "storageReading"), () => open(id, { push: false }));
       await pause(STORAGE_RETRY_MS);
       if (request === opening) await loadMessages(id, request);
       return;
@@ -92,7 +95,7 @@ function show({ title, temporary, messages, runningTurn }) {
   setTemporary(temporary);
   setMenu(messages.length ? conversationId : null, { isTemporary });
   if (title) showTitle(title);
-  if (!runningTurn) return;
+  if (!runningTurn) { offerNext(); return; }
   exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
   composer.setRunning(true);
   connection.resume(runningTurn.id);
@@ -120,8 +123,8 @@ function connect(id) {
 
 // Asking.
 
-/** With `replaced` (an exchange) the question is another version of that one, and what followed it leaves the screen. */
-async function ask(question, { fromField = false, replaced = null } = {}) {
+/** With `replaced` (an exchange) the question is another version of that one, and what followed it leaves the screen; `asTyped`: not read otherwise. */
+async function ask(question, { fromField = false, replaced = null, asTyped = false } = {}) {
   if (composer.running) return;
   hideNotice();
   if (replaced) thread.cutAt(replaced);
@@ -132,11 +135,12 @@ async function ask(question, { fromField = false, replaced = null } = {}) {
   thread.follows = true;
   thread.toBottom();
   composer.setRunning(true);
+  composer.keepFocus();
   if (!conversationId && !await startConversation(question, fromField)) return;
-  const pending = { message: question, clientMessageId: newId(), replaces: replaced?.turnId ?? null };
+  const pending = { message: question, clientMessageId: newId(), replaces: replaced?.turnId ?? null, asTyped };
   remember(PENDING + conversationId, JSON.stringify(pending));
   if (fromField) composer.clear();
-  connection.ask(pending.message, pending.clientMessageId, pending.replaces);
+  connection.ask(pending);
 }
 
 /** Run an unfinished turn again: tools that have run do not run twice. Where the conversation has gone on, ask another version. */
@@ -147,6 +151,8 @@ function retry(unfinished) {
   exchange = unfinished;
   thread.follows = true;
   composer.setRunning(true);
+  // Its button goes as soon as the server answers.
+  if (unfinished.element.contains(document.activeElement)) composer.takeFocus();
   connection.resume(unfinished.turnId, { isAgain: true });
 }
 
@@ -163,7 +169,7 @@ async function switchTo(turnId, direction) {
     shown?.element.scrollIntoView({ block: "nearest" });
     shown?.asked.focusStep(direction);
   } catch (error) {
-    if (request === opening) notify(error.message);
+    if (request === opening) notifyFailed(error);
   }
 }
 
@@ -184,22 +190,24 @@ async function startConversation(question, fromField) {
     connect(id);
     return true;
   } catch (error) {
-    if (request === opening && creating === attempt) { takeBack(question); notify(error.message); }
+    if (request === opening && creating === attempt) { takeBack(question); notifyFailed(error); }
     return false;
   } finally {
     if (creating === attempt) creating = null;
   }
 }
 
-/** The id of a new conversation; while the database is in trouble it is asked for again, as long as the attempt stands. */
+/** The id of a new conversation; while nobody answers, or what is in the way passes by itself, it is asked for again, as long as the attempt stands. */
 async function createdConversation(attempt) {
   for (;;) {
+    let isAlone = false;
     try {
       return (await createConversation(isTemporary)).id;
     } catch (error) {
-      if (error.code !== STORAGE_UNAVAILABLE || creating !== attempt) throw error;
+      isAlone = error.status === NOBODY;
+      if (!(isAlone || PASSING.includes(error.code)) || creating !== attempt) throw error;
     }
-    notifyConnection(say("storageWaiting"), stop);
+    notifyConnection(say(isAlone ? "reconnecting" : "storageWaiting"), stop);
     await pause(STORAGE_RETRY_MS);
     if (creating !== attempt) return null;
   }
@@ -242,12 +250,13 @@ function sendPending() {
     exchange.replaced = replaced;
     exchange.begin();
   }
-  connection.ask(pending.message, pending.clientMessageId, pending.replaces);
+  connection.ask(pending);
 }
 
 // Receiving.
 
 function receive(frame, turn) {
+  hideNoticeUntil("answered", "online");
   switch (frame.type) {
     case "meta": return started(frame);
     case "delta": return exchange?.addText(frame.text);
@@ -292,7 +301,16 @@ function finished(frame) {
   if (!exchange) return;
   exchange.finish(frame);
   thread.grown();
-  announce(say("answerReady", { text: exchange.prose.textContent }));
+  offerNext();
+  announce(exchange.toTell({ isWhole: true }));
+}
+
+/** Below the last answer, what to ask next; an answer without any is whole. */
+async function offerNext() {
+  const last = thread.exchanges.at(-1);
+  if (!last?.turnId) return;
+  const questions = await suggestNext(last.turnId).catch(() => []);
+  if (thread.isLast(last) && !composer.running) last.showNext(questions);
 }
 
 /** A tool waits for the reader; asking something else is a refusal, so the field is free. */
@@ -305,6 +323,7 @@ function paused() {
 function decide(decided, toolCallId, isApproved, isLast) {
   if (!connection) return;
   if (isLast) { exchange = decided; composer.setRunning(true); }
+  composer.keepFocus();
   connection.decide(decided.turnId, toolCallId, isApproved, isLast);
 }
 
@@ -342,37 +361,67 @@ function showTitle(title) {
   document.title = title ? `${title} · ${config.deploymentName}` : `${config.deploymentName} · Répondant`;
 }
 
-function notify(message, { label = say("dismiss"), action = hideNotice, isConnection = false } = {}) {
+/** `until`: what takes it away by itself, a "connection" that is back, a server that has "answered" or the network that is "online". */
+function notify(message, { label = say("dismiss"), action = hideNotice, until = "" } = {}) {
   const notice = byId("notice");
   notice.replaceChildren(el("p", {}, message), el("button", { type: "button", onclick: action }, label));
-  notice.classList.toggle("calm", isConnection);
-  notice.toggleAttribute("data-connection", isConnection);
+  notice.classList.toggle("calm", until === "connection" || until === "online");
+  notice.dataset.until = until;
   notice.hidden = false;
 }
 
+/** What was asked for failed; where the server was away or in trouble, the alarm goes as soon as it answers. */
+function notifyFailed(error) {
+  notify(error.message, { until: error.status === NOBODY || error.status >= 500 ? "answered" : "" });
+}
+
 function notifyConnection(message, action) {
-  notify(message, { label: action === stop ? say("cancel") : say("reconnectNow"), action, isConnection: true });
+  notify(message, { label: action === stop ? say("cancel") : say("reconnectNow"), action, until: "connection" });
 }
 
 function hideConnectionNotice() {
-  if (byId("notice").hasAttribute("data-connection")) hideNotice();
+  hideNoticeUntil("connection", "answered");
+}
+
+function hideNoticeUntil(...come) {
+  if (come.includes(byId("notice").dataset.until)) hideNotice();
 }
 
 function hideNotice() {
   const notice = byId("notice");
+  if (notice.contains(document.activeElement)) composer.takeFocus();
   notice.hidden = true;
-  notice.removeAttribute("data-connection");
+  delete notice.dataset.until;
 }
+
+/** Said before anything is asked: a question of now leaves when the network is back. */
+function sayOffline() {
+  if (!navigator.onLine && byId("notice").hidden) notify(say("offlineNow"), { until: "online" });
+}
+
+// The keyboard: as in other programs of this kind.
+
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || document.querySelector("dialog:modal")) return;
+  const key = event.key.toLowerCase();
+  if (key === "k" && !event.shiftKey) { event.preventDefault(); showSidebar(); conversations.focusSearch(); }
+  if (key === "o" && event.shiftKey) { event.preventDefault(); open(null).then(() => composer.focus()); }
+});
 
 // Start.
 
 for (const button of document.querySelectorAll("[data-new-conversation]")) onClick(button, () => open(null));
 for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
+onCopyAll(() => thread.copyAll());
 onClick(byId("temporary"), () => { setTemporary(!isTemporary); composer.focus(); });
 document.addEventListener("visibilitychange", refresh);
+window.addEventListener("offline", sayOffline);
+window.addEventListener("online", () => hideNoticeUntil("online"));
+window.addEventListener(ANSWERED, () => hideNoticeUntil("answered", "online"));
 window.addEventListener("popstate", () => {
-  const found = /\/c\/([0-9a-f-]{36})\/$/.exec(location.pathname);
-  open(found ? found[1] : null, { push: false });
+  const id = /\/c\/([0-9a-f-]{36})\/$/.exec(location.pathname)?.[1] ?? null;
+  // A step within the page (« Aller à la question ») is none to another conversation.
+  if (id !== conversationId) open(id, { push: false });
 });
 
 conversations.load().then(() => { if (conversationId) showTitle(conversations.title(conversationId)); });
@@ -381,3 +430,4 @@ if (config.conversationMissing) {
   history.replaceState({}, "", config.urls.page);
   notify(say("conversationMissing"));
 }
+sayOffline();

@@ -1,18 +1,19 @@
 // The question of an exchange: its text, the switch between its versions, and editing it in place.
 // A version that is sent replaces this one on screen; the server keeps both.
 
-import { announce, el, fit, icon, isSending, isSomething, say } from "./dom.js";
+import { announce, el, fit, icon, isSending, isSomething, say, unfoldOf } from "./dom.js";
 
 export class Question {
   /** `handlers`: isRunning(), edit(text), show(turnId). */
   constructor(text, handlers) {
     this.text = text;
     this.handlers = handlers;
-    this.paragraph = el("p", { class: "question-text" }, text);
+    this.paragraph = el("p", { class: "question-text", dir: "auto" }, text);
     this.editButton = el("button", { type: "button", class: "action", title: say("edit"), "aria-label": say("edit"), onclick: () => this.open() }, icon("pencil"));
     this.row = el("div", { class: "question-row" }, el("div", { class: "actions" }, this.editButton), this.paragraph);
     this.switcher = el("div", { class: "versions", role: "group", "aria-label": say("versions"), hidden: true });
-    this.element = el("div", { class: "question" }, el("h3", { class: "hidden" }, say("you")), this.row, this.switcher);
+    this.element = el("div", { class: "question" }, el("h2", { class: "hidden" }, say("you")), this.row,
+      unfoldOf(text), this.switcher);
   }
 
   /** `versions` is {position, turnIds}, position from 1; nothing where there is one version. */
@@ -42,7 +43,7 @@ export class Question {
 
   open() {
     if (this.form) { this.form.querySelector("textarea").focus(); return; }
-    const field = el("textarea", { class: "edit-field", rows: 1, "aria-label": say("editLabel") });
+    const field = el("textarea", { class: "edit-field", dir: "auto", rows: 1, "aria-label": say("editLabel") });
     field.value = this.text;
     field.addEventListener("input", () => fit(field));
     field.addEventListener("keydown", (event) => {

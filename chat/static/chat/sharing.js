@@ -28,6 +28,14 @@ menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { even
 document.addEventListener("click", (event) => { if (!menu.contains(event.target)) closeMenu(); });
 for (const link of menu.querySelectorAll("[data-format]")) link.addEventListener("click", () => closeMenu({ focus: true }));
 
+/** `copy` copies the conversation on the screen, and returns whether it did. */
+export function onCopyAll(copy) {
+  byId("copy-all").addEventListener("click", async () => {
+    closeMenu({ focus: true });
+    announce(say(await copy() ? "copied" : "copyFailed"));
+  });
+}
+
 byId("open-share").addEventListener("click", async () => {
   closeMenu({ focus: true });
   list.replaceChildren();

@@ -1,22 +1,27 @@
 // The thread on screen: one `Exchange` for a question and its answer, and a `Thread` that holds them and scrolls.
 // Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
 
-import { announce, byId, config, copyText, el, icon, optionsOf, say, sourceTitle } from "./dom.js";
+import { copyAnswers } from "./copying.js";
+import { announce, byId, config, dressCodeOf, el, icon, optionsOf, say, sourcePlace, sourceTitle, tied } from "./dom.js";
 import { FeedbackButtons } from "./feedback.js";
 import { StreamedMarkdown } from "./markdown.js";
-import { openPassage } from "./passage.js";
+import { offerCards, openPassage } from "./passage.js";
 import { Question } from "./question.js";
 
 const NEAR_BOTTOM = 60;
+// Characters of a passage under its name: more than a line shows.
+const EXCERPT = 160;
 const PROVENANCE = {
   memory_guard: "seal", clarification: "question", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
 };
 const UNFINISHED = new Set(["failed", "interrupted"]);
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
+/** Where a sentence is whole: what follows has begun. */
+const SENTENCE_END = /[.!?…][»"”)\]]*\s/gu;
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
-  /** `handlers`: isRunning(), ask(text), replace(exchange, text), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
+  /** `handlers`: isRunning(), ask(text), replace(exchange, text, {asTyped}), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
   constructor(text, handlers) {
     this.question = text;
     this.handlers = handlers;
@@ -29,6 +34,7 @@ export class Exchange {
     this.sources = [];
     this.text = "";
     this.pieces = 0;
+    this.told = 0;
     this.prose = el("div", { class: "prose" });
     this.streamed = new StreamedMarkdown(this.prose);
     this.tools = new Map();
@@ -41,9 +47,11 @@ export class Exchange {
 
   /** Asked, nothing received yet; also the state after a reader re-attaches from the start. */
   begin(turnId = null) {
+    this.hideNext();
     this.turnId = turnId ?? this.turnId;
     this.text = "";
     this.pieces = 0;
+    this.told = 0;
     this.sources = [];
     this.isOver = false;
     this.sourceList.hidden = true;
@@ -69,7 +77,7 @@ export class Exchange {
     this.frame = requestAnimationFrame(() => { this.frame = null; if (!this.isOver) this.draw(); });
   }
 
-  /** One line a tool, from its start to its end; `tool` is {toolCallId, name, status, relanceIndex, durationMs, arguments}. */
+  /** One line a tool, from its start to its end; `tool` is {toolCallId, name, status, relanceIndex, durationMs, arguments, progress}. */
   setTool(tool) {
     const key = `${tool.relanceIndex} ${tool.toolCallId}`;
     const line = this.tools.get(key) ?? el("li");
@@ -85,7 +93,9 @@ export class Exchange {
     const decide = (isApproved) => {
       line.classList.remove("awaiting");
       line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, say(isApproved ? "tool.approved" : "tool.denied", { name: tool.name })));
-      const isLast = !this.toolList.querySelector(".awaiting");
+      const next = this.toolList.querySelector(".awaiting button");
+      next?.focus();
+      const isLast = !next;
       this.handlers.decide(this, tool.toolCallId, isApproved, isLast);
     };
     return el("div", { class: "approval", role: "group", "aria-label": say("tool.awaiting", { name: tool.name }) },
@@ -102,9 +112,22 @@ export class Exchange {
     this.toolList.querySelector("button")?.focus();
   }
 
+  /** What of the answer on the screen was not told to a screen reader yet: its whole sentences, and at the end all of it. */
+  toTell({ isWhole = false } = {}) {
+    const text = this.prose.textContent;
+    const ends = [...text.matchAll(SENTENCE_END)].map((end) => end.index + end[0].length);
+    const end = isWhole ? text.length : ends.at(-1) ?? 0;
+    const rest = text.slice(this.told, end).trim();
+    const said = this.told || !rest ? rest : say("answerReady", { text: rest });
+    this.told = Math.max(this.told, end);
+    return said;
+  }
+
   draw() {
     this.prose.classList.add("streaming");
     this.streamed.update(this.text, { turn: this.turnId, numbers: new Set(this.sources.map((source) => source.n)) });
+    const sentences = this.isOver ? "" : this.toTell();
+    if (sentences) announce(sentences);
   }
 
   /** An unfinished turn goes on; else the same question again, as another version or where none reached the server. */
@@ -113,18 +136,20 @@ export class Exchange {
     else this.handlers.replace(this, this.question);
   }
 
-  /** The end: `answer` is {html, content, status, answerSource, model, score, messageId, feedback}. */
+  /** The end: `answer` is {html, content, status, answerSource, model, score, messageId, feedback, suggestions, notice, readAs}. */
   finish(answer) {
     this.end();
     this.text = answer.content;
-    if (!answer.content.trim()) { this.showUnanswered(say(answer.status === "interrupted" ? "interrupted" : "empty"), answer.status); return; }
+    if (!answer.content.trim()) { this.showUnanswered(answer.notice || say(answer.status === "interrupted" ? "interrupted" : "empty"), answer.status); return; }
     const template = document.createElement("template");
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
+    dressCodeOf(this.prose);
     this.labelCitations();
     const isAsking = answer.answerSource === "clarification";
     const options = optionsOf(this.sources);
-    if (isAsking) this.showOptions(options.length ? options : this.sources);
+    if (isAsking) this.showOptions((options.length ? options : this.sources).map((source) => source.question));
+    else if (answer.suggestions?.length) this.showOptions(answer.suggestions);
     // Older answers that ask have the options for sources, and no passages.
     if (options.length || !isAsking) this.showSources();
     this.showFoot(answer);
@@ -138,7 +163,7 @@ export class Exchange {
     this.prose.classList.remove("streaming");
     this.labelCitations();
     this.showSources();
-    this.showFoot({ status: "failed", message });
+    this.showFoot({ status: "failed", notice: message });
   }
 
   end() {
@@ -159,11 +184,11 @@ export class Exchange {
   }
 
   /** In the place of the list in the text: the questions to choose from, and what stands last in it, that none is meant. Each is asked. */
-  showOptions(options) {
+  showOptions(questions) {
     const list = this.prose.querySelector("ul");
-    const none = list ? [...list.children].slice(options.length).map((item) => item.textContent.trim()) : [];
-    const choices = el("div", { class: "suggestions", role: "group" },
-      ...[...options.map((source) => source.question), ...none].map((text) => el("button", { type: "button", class: "suggestion", onclick: () => this.handlers.ask(text) }, text)));
+    const none = list ? [...list.children].slice(questions.length).map((item) => item.textContent.trim()) : [];
+    const choices = el("div", { class: "suggestions", role: "group", "aria-label": say("suggestions") },
+      ...[...questions, ...none].map((text) => el("button", { type: "button", class: "suggestion", dir: "auto", onclick: () => this.handlers.ask(text) }, tied(text))));
     if (list) list.replaceWith(choices); else this.prose.append(choices);
   }
 
@@ -172,40 +197,46 @@ export class Exchange {
       const source = this.source(Number(link.dataset.n));
       if (!source) continue;
       link.setAttribute("aria-label", say("citation", { n: source.n, title: sourceTitle(source) }));
-      link.title = sourceTitle(source);
     }
   }
 
   showSources() {
     const cited = new Set([...this.prose.querySelectorAll("a.citation")].map((link) => Number(link.dataset.n)));
-    const items = this.sources.map((source) => el("li", { class: cited.size && !cited.has(source.n) ? "uncited" : null }, this.sourceButton(source)));
-    this.sourceList.replaceChildren(el("h4", {}, say("sources")), el("ol", {}, ...items));
-    this.sourceList.hidden = !items.length;
+    const isUncited = (source) => cited.size > 0 && !cited.has(source.n);
+    const list = (sources) => el("ol", {}, ...sources.map((source) => el("li", {}, this.sourceButton(source))));
+    const others = this.sources.filter(isUncited);
+    const summary = others.length === 1 ? say("otherSource") : say("otherSources", { n: others.length });
+    this.sourceList.replaceChildren(el("h4", {}, say("sources")), list(this.sources.filter((source) => !isUncited(source))),
+      ...(others.length ? [el("details", { class: "uncited" }, el("summary", {}, summary), list(others))] : []));
+    this.sourceList.hidden = !this.sources.length;
   }
 
-  /** The heading of the passage, and below where it stands: sources of one document are told apart by their end. */
+  /** What it is called, what it is and since when, and how it begins: two passages under one heading are told apart. */
   sourceButton(source) {
     const title = sourceTitle(source);
-    const parts = title.split(" › ");
-    return el("button", { type: "button", class: "source", id: `source-${this.turnId}-${source.n}`, "data-n": source.n, title: source.question || title },
+    const place = sourcePlace(source);
+    const facts = [sourceKind(source), sourceDate(source), place === title ? "" : place].filter(Boolean).join(" · ");
+    return el("button", { type: "button", class: "source", id: `source-${this.turnId}-${source.n}`, "data-n": source.n, title },
       el("span", { class: "source-number" }, String(source.n)),
-      el("span", { class: "source-text" },
-        el("span", { class: "source-title" }, parts.at(-1)),
-        parts.length > 1 ? el("span", { class: "source-place" }, parts.slice(0, -1).join(" › ")) : null));
+      el("span", { class: "source-text", dir: "auto" },
+        el("span", { class: "source-title" }, title),
+        el("span", { class: "source-place" }, facts),
+        el("span", { class: "source-place" }, beginning(source.text))));
   }
 
   source(number) {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, score, agent, message, messageId, feedback }) {
+  showFoot({ status, answerSource, model, score, agent, notice, readAs, messageId, feedback }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, model, this.sources));
     if (config.urls.turnAdmin && VALIDATED.has(answerSource) && typeof score === "number") {
       labels.append(el("span", { class: "provenance" }, say("score", { score: score.toLocaleString(config.language, { maximumFractionDigits: 2 }) })));
     }
     if (agent) labels.append(label("gear", agent, "agent"));
     if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
-    if (status === "failed") labels.append(label("alert", message || say("failed"), "trouble"));
+    const trouble = notice || (status === "failed" ? say("failed") : "");
+    if (trouble) labels.append(label("alert", trouble, "trouble"));
     const why = config.urls.turnAdmin && this.turnId
       ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
     const again = { failed: "retry", interrupted: "resume" }[status] ?? "askAgain";
@@ -215,24 +246,65 @@ export class Exchange {
       this.copyButton(),
       action("redo", say(again), () => this.again(isUnfinished), isUnfinished ? null : say("askAgainHint")),
       thumbs?.up, thumbs?.down, why);
-    this.foot.replaceChildren(labels, actions, ...(thumbs ? [thumbs.form] : []));
+    this.foot.replaceChildren(...(readAs ? [this.readingLine(readAs)] : []), labels, actions, ...(thumbs ? [thumbs.form] : []));
+  }
+
+  /** The question was read otherwise than typed: how, and the way to have it looked up as it stands. */
+  readingLine(text) {
+    const asTyped = el("button", { type: "button", class: "action", onclick: () => this.handlers.replace(this, this.question, { asTyped: true }) }, say("askAsTyped"));
+    return el("p", { class: "read-as" }, el("span", { dir: "auto" }, say("readAs", { text })), asTyped);
+  }
+
+  /** What to ask next, below the answer; each is asked. */
+  showNext(questions) {
+    this.hideNext();
+    if (!questions.length) return;
+    this.next = el("div", { class: "next", role: "group", "aria-label": say("next") }, el("p", { class: "next-title" }, say("next")),
+      el("ul", {}, ...questions.map((text) => el("li", {}, el("button", { type: "button", class: "next-question", dir: "auto", onclick: () => this.handlers.ask(text) }, icon("right"), text)))));
+    this.body.append(this.next);
+  }
+
+  hideNext() {
+    this.next?.remove();
+    this.next = null;
   }
 
   copyButton() {
     const button = action("copy", say("copy"), async () => {
-      const copied = await copyText(this.text);
+      const copied = await copyAnswers([this.copied()]);
       const outcome = say(copied ? "copied" : "copyFailed");
       button.replaceChildren(icon(copied ? "check" : "alert"), outcome);
       announce(outcome);
       setTimeout(() => button.replaceChildren(icon("copy"), say("copy")), 2000);
-    });
+    }, say("copyHint"));
     return button;
+  }
+
+  /** What of it is copied (`copying.js`). */
+  copied() {
+    return { prose: this.prose, text: this.text, sources: this.sources };
   }
 }
 
+function sourceKind(source) {
+  if (source.learned_id) return say("kind.learned");
+  if (source.url) return say("kind.page");
+  return source.page ? say("kind.paged", { page: source.page }) : say("kind.document");
+}
+
+function sourceDate(source) {
+  if (!source.date) return "";
+  const date = new Date(`${source.date}T12:00`).toLocaleDateString(config.language, { day: "numeric", month: "short", year: "numeric" });
+  return say(source.learned_id ? "date.validated" : "date.read", { date });
+}
+
+/** A line of a passage, without the marks of its Markdown. */
+const beginning = (text) => (text ?? "").slice(0, 2 * EXCERPT).replace(/\]\([^)\s]*\)|[#>*_`|[\]]+/g, " ").replace(/\s+/g, " ").trim().slice(0, EXCERPT);
+
 function toolText(tool) {
   const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
-  const text = say(`tool.${tool.status}`, { name: tool.name });
+  const said = say(`tool.${tool.status}`, { name: tool.name });
+  const text = tool.progress ? `${said} ${tool.progress}` : said;
   return seconds && tool.status === "done" ? `${text} (${say("tool.seconds", { seconds })})` : text;
 }
 
@@ -263,8 +335,9 @@ export class Thread {
     this.exchanges = [];
     this.follows = true;
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    this.jump.addEventListener("click", () => { this.follows = true; this.toBottom(); });
+    this.jump.addEventListener("click", () => { byId("main").focus({ preventScroll: true }); this.follows = true; this.toBottom(); });
     this.element.addEventListener("click", (event) => this.openSource(event));
+    offerCards(this.element, (link) => this.sourceAt(link)?.source);
     new ResizeObserver(() => this.grown()).observe(this.element);
     new ResizeObserver(() => this.grown()).observe(this.scroller);
   }
@@ -284,10 +357,11 @@ export class Thread {
       exchange.asked.setVersions(message.versions);
       for (const tool of message.tools) exchange.setTool(tool);
       exchange.status = message.turn.status;
+      exchange.notice = message.turn.notice;
     }
     for (const exchange of this.exchanges) {
       if (exchange.turnId === runningTurnId) exchange.begin();
-      else if (!exchange.isOver) exchange.showUnanswered(say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
+      else if (!exchange.isOver) exchange.showUnanswered(exchange.notice || say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
     }
     this.showWelcome(!this.exchanges.length);
     this.follows = true;
@@ -297,6 +371,7 @@ export class Thread {
   add(question, turnId = null) {
     const exchange = new Exchange(question, this.handlers);
     exchange.turnId = turnId;
+    this.exchanges.at(-1)?.hideNext();
     this.exchanges.push(exchange);
     this.element.append(exchange.element);
     this.showWelcome(false);
@@ -316,6 +391,11 @@ export class Thread {
     for (const gone of this.exchanges.splice(place)) gone.element.remove();
   }
 
+  /** Copy all that was said. Returns whether it was. */
+  copyAll() {
+    return copyAnswers(this.exchanges.map((exchange) => ({ ...exchange.copied(), question: exchange.question })));
+  }
+
   isLast(exchange) {
     return this.exchanges.at(-1) === exchange;
   }
@@ -329,6 +409,23 @@ export class Thread {
     return this.exchanges.find((exchange) => exchange.turnId === turnId);
   }
 
+  /** Bring a turn to the top; whether it is on screen. */
+  showTurn(turnId) {
+    const shown = this.ofTurn(turnId);
+    if (!shown) return false;
+    this.follows = false;
+    shown.element.scrollIntoView({ block: "start" });
+    return true;
+  }
+
+  /** Edit the last question that the server has; whether there is one. */
+  editLast() {
+    const last = this.exchanges.at(-1);
+    if (!last?.turnId) return false;
+    last.asked.open();
+    return true;
+  }
+
   showWelcome(shown) {
     byId("welcome").hidden = !shown;
     this.element.hidden = shown;
@@ -338,13 +435,19 @@ export class Thread {
     const from = event.target.closest("a.citation, button.source");
     if (!from) return;
     event.preventDefault();
-    const element = from.closest(".exchange");
-    const cited = this.exchanges.find((exchange) => exchange.element === element);
-    const source = cited?.source(Number(from.dataset.n));
-    if (!source) return;
+    const found = this.sourceAt(from);
+    if (!found) return;
     // A reader who looks at a passage is not taken to the end when the lines move.
     this.follows = false;
-    openPassage(source, from, cited.turnId);
+    openPassage(found.source, from, found.exchange.turnId, found.exchange.sources);
+  }
+
+  /** The source that a citation, or a line of the sources, leads to. */
+  sourceAt(element) {
+    const within = element.closest(".exchange");
+    const exchange = this.exchanges.find((each) => each.element === within);
+    const source = exchange?.source(Number(element.dataset.n));
+    return source ? { exchange, source } : null;
   }
 
   // Scrolling: the end stays in view as long as the reader is there.
@@ -381,5 +484,6 @@ export class Thread {
 
 const stored = (message) => ({
   html: message.html, content: message.content, status: message.turn.status, answerSource: message.turn.answerSource, model: message.turn.model, score: message.turn.score,
-  agent: message.turn.agent, messageId: message.id, feedback: message.feedback,
+  agent: message.turn.agent, messageId: message.id, feedback: message.feedback, suggestions: message.suggestions,
+  notice: message.turn.notice, readAs: message.turn.readAs,
 });

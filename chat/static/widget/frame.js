@@ -1,35 +1,48 @@
-// The widget's frame: one conversation over server-sent events. No cookie: the visitor is a signed token in this frame's
-// storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
+// The widget's frame: the page in small, one conversation over server-sent events. No cookie: the visitor is a signed token in
+// this frame's storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
-import { byId, config, el, isSending, newId, onClick, optionsOf, pause, say, sourceTitle, STORAGE_UNAVAILABLE } from "../chat/dom.js";
-import { StreamedMarkdown } from "../chat/markdown.js";
+import { Composer } from "../chat/composer.js";
+import { announce, byId, config, el, newId, onClick, PASSING, pause, say, STORAGE_UNAVAILABLE } from "../chat/dom.js";
+import { closePassage } from "../chat/passage.js";
+import { Thread } from "../chat/thread.js";
 
-const NO_CITATIONS = { turn: "source", numbers: new Set() };
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 // A question that the database refuses is sent until it is taken; one whose answer fell with it is answered anew so often.
 const MOST_RERUNS = 8;
+const NO_LONGER = ["visitor_token", "widget_closed", "conversation_not_found"];
 
-const thread = byId("thread");
-const field = byId("question");
-const send = byId("send");
-let kept = { visitor: config.visitor, conversation: null };
+const firstVisitor = config.visitor;
+let conversation = null;
 let running = null; // { id, after, message, messageId, exchange }
 
+const thread = new Thread({
+  isRunning: () => Boolean(running),
+  ask,
+  replace: (_exchange, text) => ask(text),
+  retry: (exchange) => ask(exchange.question),
+});
+const composer = new Composer({ send: ask, stop });
+
 function remember() {
-  try { localStorage.setItem(config.store, JSON.stringify(kept)); } catch { /* It lasts until the page is left. */ }
+  try { localStorage.setItem(config.store, JSON.stringify({ visitor: config.visitor, conversation })); } catch { /* It lasts until the page is left. */ }
 }
 
 function recall() {
-  try { kept = { ...kept, ...JSON.parse(localStorage.getItem(config.store)) }; } catch { /* A new visitor. */ }
+  try {
+    const kept = JSON.parse(localStorage.getItem(config.store));
+    config.visitor = kept.visitor;
+    conversation = kept.conversation;
+  } catch { /* A new visitor. */ }
 }
 
 function forget() {
-  kept = { visitor: config.visitor, conversation: null };
+  config.visitor = firstVisitor;
+  conversation = null;
   remember();
 }
 
 class Refusal extends Error {
-  constructor(status, body) { super(body.message || say("failed")); this.status = status; this.code = body.code; }
+  constructor(status, body) { super(body.message || say("requestFailed")); this.status = status; this.code = body.code; }
 }
 
 /** A request of this visitor. Throws `Refusal` for an answer that is no success, `TypeError` where nobody answers. */
@@ -37,7 +50,7 @@ async function call(address, options = {}) {
   const response = await fetch(address, {
     ...options,
     credentials: "omit",
-    headers: { Authorization: `Visitor ${kept.visitor}`, "Accept-Language": config.language, ...options.headers },
+    headers: { Authorization: `Visitor ${config.visitor}`, "Accept-Language": config.language, ...options.headers },
   });
   if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
   return response;
@@ -46,70 +59,35 @@ async function call(address, options = {}) {
 const post = (address, body) =>
   call(address, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
-/** A question with its answer: text while it comes, then the server's own sanitised HTML. */
-class Exchange {
-  constructor(question) {
-    byId("welcome").hidden = true;
-    this.asked = el("p", { class: "asked" }, question);
-    this.answer = el("div", { class: "answer live" });
-    this.sources = el("details", { hidden: true });
-    thread.append(this.asked, this.answer, this.sources);
-    this.asked.scrollIntoView({ block: "start" });
-  }
-
-  begin() { this.answer.textContent = ""; }
-  add(text) { this.answer.append(text); }
-
-  finish(html, sources) {
-    this.answer.classList.remove("live");
-    this.answer.innerHTML = html;
-    if (!sources?.length) return;
-    const options = optionsOf(sources);
-    if (options.length) this.offer(options);
-    const list = el("ol", {}, ...sources.map((source) => {
-      const text = el("blockquote");
-      new StreamedMarkdown(text).update(source.text, NO_CITATIONS);
-      return el("li", { value: source.n, "data-n": source.n }, sourceTitle(source), text);
-    }));
-    this.sources.replaceChildren(el("summary", {}, `${say("sources")} (${sources.length})`), list);
-    this.sources.hidden = false;
-    this.answer.addEventListener("click", (event) => {
-      const citation = event.target.closest("a.citation");
-      if (!citation) return;
-      event.preventDefault();
-      this.sources.open = true;
-      list.querySelector(`[data-n="${Number(citation.dataset.n)}"]`)?.scrollIntoView({ block: "nearest" });
-    });
-  }
-
-  /** The list of questions to choose from, as buttons; what stands last in it says that none is meant. */
-  offer(options) {
-    for (const [at, item] of [...(this.answer.querySelector("ul")?.children ?? [])].entries()) {
-      const text = options[at]?.question ?? item.textContent.trim();
-      item.replaceChildren(el("button", { type: "button", class: "suggestion", onclick: () => ask(text) }, text));
-    }
-  }
-
-  note(text, isBad = false) {
-    const note = el("p", { class: isBad ? "note bad" : "note", role: isBad ? "alert" : "note" }, text);
-    this.sources.after(note);
-    note.scrollIntoView({ block: "nearest" });
-  }
-
-  takeBack() { for (const part of [this.asked, this.answer, this.sources]) part.remove(); }
-}
-
 function setRunning(turn) {
   running = turn;
-  send.textContent = turn ? say("stop") : say("send");
-  byId("status").textContent = turn ? say("searching") : "";
+  composer.setRunning(Boolean(turn));
+  if (turn) notify("");
+}
+
+function notify(message, isCalm = false) {
+  const notice = byId("notice");
+  notice.replaceChildren(el("p", {}, message));
+  notice.classList.toggle("calm", isCalm);
+  notice.hidden = !message;
 }
 
 function ask(message) {
-  if (running || !message.trim()) return;
-  field.value = "";
-  setRunning({ id: null, after: 0, message, messageId: newId(), exchange: new Exchange(message), sources: [] });
+  if (running) return;
+  const exchange = thread.add(message);
+  exchange.begin();
+  exchange.isNew = true;
+  thread.follows = true;
+  thread.toBottom();
+  composer.clear();
+  setRunning({ id: null, after: 0, message, messageId: newId(), exchange });
   follow(running);
+}
+
+function stop() {
+  composer.setStopping();
+  if (running?.waits && !running.id) refused(running, new Error(""));
+  else post(config.urls.stop, { conversationId: conversation }).catch(() => { /* Its end comes with the stream, or by itself. */ });
 }
 
 /** Read a turn to its end through any number of lost connections: sent again under its id, or continued after its last event. */
@@ -120,18 +98,19 @@ async function follow(turn) {
       const response = turn.id
         ? await call(config.urls.events.replace("{id}", turn.id), { headers: { "Last-Event-ID": String(turn.after) } })
         : await post(config.urls.ask, {
-          message: turn.message, clientMessageId: turn.messageId, conversationId: kept.conversation, language: config.language,
+          message: turn.message, clientMessageId: turn.messageId, conversationId: conversation, language: config.language,
         });
+      notify("");
       for await (const event of events(response.body)) {
         tries = 0;
         if (receive(turn, event)) return;
       }
     } catch (error) {
       if (error instanceof Refusal && error.status < 500) { refused(turn, error); return; }
-      turn.waits = error.code === STORAGE_UNAVAILABLE;
+      turn.waits = PASSING.includes(error.code);
     }
     if (running !== turn) return;
-    if (turn.waits) byId("status").textContent = say("waiting");
+    if (turn.waits) notify(say("storageWaiting"), true);
     else if (tries >= RETRY_MS.length) { refused(turn, new Error(say("offline"))); return; }
     await pause(RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]);
   }
@@ -163,22 +142,25 @@ function receive(turn, event) {
   switch (event.type) {
     case "meta":
       turn.id = event.turnId;
-      if (kept.conversation !== event.conversationId) { kept.conversation = event.conversationId; remember(); }
-      exchange.begin();
+      if (conversation !== event.conversationId) { conversation = event.conversationId; remember(); }
+      exchange.begin(event.turnId);
       return false;
-    case "delta": exchange.add(event.text); byId("status").textContent = ""; return false;
-    case "sources": turn.sources = event.sources; return false;
+    case "delta": exchange.addText(event.text); return false;
+    case "sources": exchange.setSources(event.sources); return false;
+    case "tool": exchange.setTool(event); return false;
     case "done":
-      exchange.finish(event.html, turn.sources);
-      if (event.status === "interrupted") exchange.note(say("interrupted"));
-      if (event.status === "awaiting_approval") exchange.note(say("approval"));
+      if (event.status === "awaiting_approval") exchange.fail(say("approval")); else exchange.finish(event);
+      announce(say("answerReady", { text: exchange.prose.textContent }));
       break;
     case "error":
       if (event.code === STORAGE_UNAVAILABLE && isToRunAgain(turn, event)) return false;
-      exchange.note(event.message, true); break;
+      exchange.fail(event.message);
+      announce(event.message);
+      break;
     default: return false;
   }
   setRunning(null);
+  thread.grown();
   return true;
 }
 
@@ -195,66 +177,52 @@ function isToRunAgain(turn, event) {
 /** The question was not taken: it goes back into the field, with the reason. */
 function refused(turn, error) {
   setRunning(null);
-  if (turn.id) { turn.exchange.note(error.message, true); return; }
-  turn.exchange.takeBack();
-  field.value = field.value || turn.message;
-  if (["visitor_token", "widget_closed", "conversation_not_found"].includes(error.code)) forget();
-  byId("status").textContent = error.message;
+  if (turn.id) { turn.exchange.fail(error.message); return; }
+  thread.remove(turn.exchange);
+  composer.restore(turn.message);
+  if (NO_LONGER.includes(error.code)) forget();
+  notify(error.message);
 }
 
 /** What was said before the page was loaded again, and the answer that still runs. */
 async function restore() {
-  if (!kept.conversation) return;
+  if (!conversation) return;
   let found;
   try {
-    found = await (await call(config.urls.messages.replace("{id}", kept.conversation))).json();
+    found = await (await call(config.urls.thread.replace("{id}", conversation))).json();
   } catch (error) {
     if (error instanceof Refusal && error.status < 500) forget();
     return;
   }
-  let exchange = null;
-  for (const message of found.messages) {
-    if (message.role === "user") { exchange = new Exchange(message.content); exchange.turn = message.turn?.id; }
-    else exchange?.finish(message.html, message.sources);
-  }
-  if (found.runningTurn && exchange) {
-    setRunning({ id: found.runningTurn.id, after: 0, message: "", messageId: null, exchange, sources: [] });
-    follow(running);
-  }
+  if (running) return;
+  const id = found.runningTurn?.id;
+  thread.load(found.messages, id);
+  const exchange = id && thread.ofTurn(id);
+  if (!exchange) return;
+  setRunning({ id, after: 0, message: "", messageId: null, exchange });
+  follow(running);
 }
 
 const tell = (word) => parent.postMessage({ repondant: word }, config.origin);
 const close = () => tell("close");
 
-byId("form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  if (running?.waits && !running.id) refused(running, new Error(""));
-  else if (running) post(config.urls.stop, { conversationId: kept.conversation }).catch(() => {});
-  else ask(field.value);
-});
-field.addEventListener("keydown", (event) => {
-  if (isSending(event)) { event.preventDefault(); if (!running) ask(field.value); }
-});
-for (const button of document.querySelectorAll(".suggestion")) {
-  onClick(button, () => ask(button.textContent));
-}
+for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
 onClick(byId("close"), close);
 onClick(byId("new"), () => {
   if (running) return;
-  kept.conversation = null;
+  conversation = null;
   remember();
-  thread.replaceChildren(byId("welcome"));
-  byId("welcome").hidden = false;
-  byId("status").textContent = "";
-  field.focus();
+  closePassage({ restoreFocus: false });
+  thread.clear();
+  notify("");
+  composer.focus();
 });
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !document.querySelector("dialog[open]")) close(); });
 window.addEventListener("message", (event) => {
-  if (event.origin === config.origin && event.data?.repondant === "opened") field.focus();
+  if (event.origin === config.origin && event.data?.repondant === "opened") composer.focus();
 });
 
-// Until here a click would have submitted the form to nowhere, and the question with it.
-send.disabled = false;
-tell("ready");
 recall();
+composer.open(conversation);
+tell("ready");
 restore();

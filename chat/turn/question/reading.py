@@ -6,10 +6,14 @@ What was typed is what is stored and shown; how it was read stands in the trace.
 from agents.database import in_database, in_thread
 from chat.turn.clarification import none_was_meant
 from chat.turn.values import TurnInProgress
-from knowledge.language.typed.question import read_typed
+from knowledge.language.folding import fold, words
+from knowledge.language.typed.question import TypedQuestion, read_typed
 from knowledge.language.typed.vocabulary import Vocabulary
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vocabularies import is_vocabulary_known, vocabulary_of
+
+#: So many words in capitals, read without, are told; fewer are a greeting, or an emphasis.
+_SHOUTING = 2
 
 
 async def read_question(turn: TurnInProgress) -> None:
@@ -17,10 +21,25 @@ async def read_question(turn: TurnInProgress) -> None:
     typed = turn.request.question
     if none_was_meant(typed, turn.history):
         typed = turn.history[-1].question
+    if turn.request.as_typed:
+        turn.read = TypedQuestion(typed, typed)
+        turn.trace.step("reading", "as_typed")
+        return
     read = turn.read = read_typed(typed, await _vocabulary(turn))
     outcome = "as_typed" if read.is_as_typed else "read"
     detail = "" if read.is_as_typed else "\n".join((read.text, *read.others))
     turn.trace.step("reading", outcome, detail=detail)
+    told = [each for each in (*read.others[:1], read.text) if is_otherwise(each, typed)]
+    if told:
+        turn.trace.shows(told[0])
+
+
+def is_otherwise(read: str, typed: str) -> bool:
+    """Whether a reading has other words, or the same without their shouting: to leave out a greeting is not worth a word."""
+    ours, theirs = (" ".join(words(fold(text))) for text in (read, typed))
+    shouted = [word for word in typed.split() if len(word) > 1 and word.isupper()]
+    calmed = sum(word not in read.split() for word in shouted)
+    return f" {ours} " not in f" {theirs} " or calmed >= _SHOUTING
 
 
 async def _vocabulary(turn: TurnInProgress) -> Vocabulary:

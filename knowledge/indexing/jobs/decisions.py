@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 
 from agents.models import IndexingMethod
@@ -11,6 +12,7 @@ from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.queue import (
     enqueue_questions,
     enqueue_sync,
+    gate_refusals,
     in_progress,
     nudge,
     one_writing,
@@ -26,10 +28,17 @@ from knowledge.vectors.generations import (
 
 
 def approve_build(build: IndexBuild) -> None:
-    """Put a staged generation in service, with what has changed since it was filled."""
+    """Put a staged generation in service, with what has changed since it was filled. Raises what a gate says against it."""
+    # As the decider saw it: what is staged only now was not shown, and no gate was asked.
+    is_staged = build.status == BuildStatus.STAGED
+    if is_staged and (reasons := gate_refusals(build)):
+        raise KnowledgeError(
+            f"Build {build.pk} is stopped by a gate.",
+            public_message=format_html_join(" ", "{}", ((each,) for each in reasons)),
+        )
     decided = _decided(build)
     changes: dict[str, object] = {"needs_approval": False, "preview": decided}
-    if not _take(build, [BuildStatus.STAGED], BuildStatus.QUEUED, changes):
+    if not (is_staged and _take(build, [BuildStatus.STAGED], BuildStatus.QUEUED, changes)):
         raise KnowledgeError(
             f"Build {build.pk} is not staged.",
             public_message=_("Cette reconstruction n’attend pas d’approbation."),

@@ -10,14 +10,13 @@ from typing import NoReturn
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from agents.database import first_line, is_surprising
 from knowledge.exceptions import KnowledgeError
-from knowledge.indexing.jobs.queue import nudge
+from knowledge.indexing.jobs.queue import nudge, waiting_messages
 from knowledge.indexing.report import OnProgress
 from knowledge.models import BuildPhase, BuildStatus, IndexBuild
 
@@ -103,7 +102,10 @@ def _stop(build_id: int) -> NoReturn:
 
 
 def reap_builds() -> int:
-    """Queue again what a dead worker left, and nudge what nobody has taken; returns how many were nudged."""
+    """Queue again what a dead worker left, and nudge what has no message any more; returns how many were nudged.
+
+    A message that no worker has taken stands for one job that waits: a worker that is busy for long finds as many as there are jobs.
+    """
     now = timezone.now()
     expired = IndexBuild.objects.expired()
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
@@ -113,8 +115,9 @@ def reap_builds() -> int:
     )
     expired.update(status=BuildStatus.QUEUED, lease_owner="")
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
-    due = Q(not_before=None) | Q(not_before__lte=now)
-    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED, created_at__lt=forgotten)
-    for pk in (pks := list(waiting.values_list("pk", flat=True))):
+    waiting = IndexBuild.objects.due().filter(created_at__lt=forgotten).order_by("pk")
+    pks = list(waiting.values_list("pk", flat=True))
+    lost = pks[: max(0, len(pks) - waiting_messages())] if pks else []
+    for pk in lost:
         nudge(pk)
-    return len(pks)
+    return len(lost)

@@ -1,20 +1,24 @@
 """What is asked for, as a row: a build is made, joined to one that waits, and a worker is told."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from celery import current_app
 from celery.exceptions import OperationalError
 from django.db import IntegrityError, transaction
-from django.db.models import Min, Q
+from django.db.models import Min
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
+from agents.processes.asking import ask_worker
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.questions.waiting import (
     document_ids_of,
@@ -23,6 +27,7 @@ from knowledge.indexing.questions.waiting import (
 )
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
+from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import new_generation
 
 logger = logging.getLogger(__name__)
@@ -32,6 +37,32 @@ RUN_TASK = "knowledge.tasks.run_index_build"
 _JOIN_ATTEMPTS = 3
 #: Finished refreshes of one source that are kept to be looked at.
 _KEPT_REFRESHES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class BuildGate:
+    """What an app above has to say before an index goes live."""
+
+    #: Whether it looks at this agent's index of this method: a rebuild is then staged, whoever asks for it.
+    guards: Callable[[Agent, IndexingMethod], bool]
+    #: Why a staged index may not go live; empty: it may. Asked once it is staged, when it may begin to look, and when staff approve it.
+    look: Callable[[IndexBuild], str]
+
+
+_gates: Hooks[BuildGate] = Hooks()
+#: Looks at staged indexes.
+register_build_gate = _gates.register
+
+
+def gate_refusals(build: IndexBuild) -> list[str]:
+    return [reason for gate in _gates if (reason := gate.look(build))]
+
+
+def is_guarded(agent: Agent, method: IndexingMethod) -> bool:
+    """Whether a gate stands before a new index: none does where no index answers yet, which nothing could be worse than."""
+    if vector_store().resolve_alias(collection_alias(agent.slug, method)) is None:
+        return False
+    return any(gate.guards(agent, method) for gate in _gates)
 
 
 def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
@@ -150,7 +181,10 @@ def enqueue_refresh(source: WebSource) -> IndexBuild:
 def enqueue_rebuild(
     *, agent: Agent, method: IndexingMethod, needs_approval: bool = False
 ) -> IndexBuild:
-    """Queue a rebuild; raises `RebuildInProgressError` while one is queued, running or staged for the same index."""
+    """Queue a rebuild; raises `RebuildInProgressError` while one is queued, running or staged for the same index.
+
+    Where a gate stands before the index the rebuild is staged (`needs_approval`), asked for or not.
+    """
     build = create_rebuild(agent=agent, method=method, needs_approval=needs_approval)
     transaction.on_commit(lambda: nudge(build.pk))
     return build
@@ -173,7 +207,7 @@ def create_rebuild(
                 kind=BuildKind.REBUILD,
                 method=method,
                 generation=new_generation(agent, method),
-                needs_approval=needs_approval,
+                needs_approval=needs_approval or is_guarded(agent, method),
             )
     except IntegrityError as error:
         raise in_progress(agent, method) from error
@@ -205,26 +239,37 @@ def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
 
 def waiting_seconds() -> float:
     """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then on."""
-    now = timezone.now()
-    due = Q(not_before=None) | Q(not_before__lte=now)
-    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED)
+    waiting = IndexBuild.objects.due()
     since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
-    return max(0.0, (now - since).total_seconds()) if since else 0.0
+    return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
 
 
 def others_wait(build: IndexBuild) -> bool:
     """Whether a job of another kind could begin: documents are found before more questions are written."""
-    due = Q(not_before=None) | Q(not_before__lte=timezone.now())
-    waiting = IndexBuild.objects.filter(due, status=BuildStatus.QUEUED)
-    return waiting.exclude(kind=BuildKind.QUESTIONS).exclude(pk=build.pk).exists()
+    others = IndexBuild.objects.due().exclude(pk=build.pk)
+    return others.exclude(kind=BuildKind.QUESTIONS).exists()
+
+
+def waiting_messages() -> int:
+    """How many messages no worker has taken yet; none where the broker does not say."""
+    with current_app.connection_for_write() as broker:
+        unheard: tuple[type[BaseException], ...] = (
+            OperationalError,
+            *broker.connection_errors,
+            *broker.channel_errors,
+        )
+        try:
+            broker.ensure_connection(max_retries=1)
+            queue = current_app.amqp.queues[current_app.conf.task_default_queue]
+            declared: Any = queue(broker.default_channel).queue_declare()
+        except unheard:
+            return 0
+    return int(declared.message_count)
 
 
 def nudge(build_id: int) -> None:
     """Tell a worker that there is work. A broker that is away is no error: the row says so, and the reaper nudges again."""
-    try:
-        current_app.send_task(RUN_TASK, args=[build_id])
-    except OperationalError:
-        logger.warning("The broker is unreachable; build %s waits for the reaper.", build_id)
+    if not ask_worker(RUN_TASK, build_id, otherwise=f"build {build_id} waits for the reaper"):
         waiting = IndexBuild.objects.filter(pk=build_id, status=BuildStatus.QUEUED)
         waiting.update(
             error=_(

@@ -1,10 +1,7 @@
 """A build claimed, carried out by its kind, and its outcome kept on the row."""
 
 import logging
-import os
-import socket
 import time
-import uuid
 from datetime import timedelta
 from functools import partial
 
@@ -17,6 +14,7 @@ from django.utils.translation import gettext as _
 from agents.database import close_connections, named_trouble
 from agents.exceptions import ApplicationError, StorageUnavailableError
 from agents.models import Agent, IndexingMethod
+from agents.processes.heartbeat import lease_owner
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.jobs.lease import heartbeat, progress_on_row
 from knowledge.indexing.jobs.queue import (
@@ -25,6 +23,7 @@ from knowledge.indexing.jobs.queue import (
     enqueue_missing_indexes,
     enqueue_questions,
     enqueue_sync,
+    gate_refusals,
     nudge,
     others_wait,
 )
@@ -43,6 +42,7 @@ from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import BuildKind, BuildStatus, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.overlaps import find_overlaps
+from knowledge.troubles import named_machine, staff_reason
 from knowledge.vectors.base import collection_alias
 
 logger = logging.getLogger(__name__)
@@ -57,19 +57,19 @@ def run_build(
 
     With `may_retry`, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
     """
-    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    owner = lease_owner()
     if not IndexBuild.objects.claim(build_id, owner):
         return None
     build = IndexBuild.objects.select_related("agent").get(pk=build_id)
     try:
-        with named_trouble(), heartbeat(build_id, owner) as lease_lost:
+        with named_trouble(), named_machine(), heartbeat(build_id, owner) as lease_lost:
             watched = progress_on_row(build_id, owner, lease_lost, on_progress)
             report = _carry_out(build, watched, in_background=may_retry)
     except ApplicationError as error:
         if isinstance(error, StorageUnavailableError):
             # Over a connection that the database has closed nothing can be said.
             close_connections()
-        reason = f"{error.public_message} ({error})"
+        reason = f"{staff_reason(error)} ({error})"
         if may_retry and error.retryable and _retry_later(build, owner, reason):
             return None
         _finish(build, owner, BuildStatus.FAILED, error=reason)
@@ -102,6 +102,8 @@ def run_build(
     if not _finish(build, owner, status, report=report, error=_first_failure(report)):
         report.goes_on_at = timezone.now()
         _go_on_later(build, owner, report)
+    if status is BuildStatus.STAGED:
+        gate_refusals(build)
     if report.embedded and status is not BuildStatus.STAGED:
         _look_for_overlaps(build)
     return report
@@ -126,8 +128,8 @@ def _look_for_overlaps(build: IndexBuild) -> None:
     whole = build.kind == BuildKind.REBUILD
     try:
         find_overlaps(build.agent, document_ids=None if whole else set(build.document_ids))
-    except KnowledgeError:
-        logger.exception("Build %s: close questions could not be looked for.", build.pk)
+    except KnowledgeError as error:
+        logger.warning("Build %s: close questions could not be looked for: %s", build.pk, error)
 
 
 def _carry_out(build: IndexBuild, on_progress: OnProgress, *, in_background: bool) -> IndexReport:
@@ -233,6 +235,8 @@ def _retry_later(
                 lease_owner="",
                 **_told(build, report),
             )
+            waiting = Document.objects.filter(pk__in=build.document_ids)
+            waiting.filter(status=DocumentStatus.PENDING).update(error=reason)
     except IntegrityError:  # an update that nobody has begun is there already: it does the same
         enqueue_sync(agent=build.agent, document_ids=build.document_ids)
         return False

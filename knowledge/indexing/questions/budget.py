@@ -6,7 +6,7 @@ kept whatever happens. The job's own row is written in the same transaction, so 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import ceil
@@ -34,13 +34,11 @@ class Held:
     cost: Decimal
 
 
-@dataclass(slots=True)
-class Purse:
-    """The day's budget as one job spends it; `report` is the job's own note, kept on its row."""
+class DayBudget:
+    """The site's budget of today, as whoever has a model write questions spends it."""
 
-    build: IndexBuild
-    report: IndexReport
-    site: RuntimeSettings = field(default_factory=RuntimeSettings.load)
+    def __init__(self) -> None:
+        self.site = RuntimeSettings.load()
 
     def hold(self, messages: Sequence[PromptMessage]) -> Held | None:
         """Count one more call, or `None` where today's budget does not reach for it."""
@@ -52,8 +50,7 @@ class Purse:
             due = QuestionSpending.objects.filter(self._reaches(most, cost), pk=row.pk)
             if not due.update(calls=F("calls") + 1, **_more(most, cost)):
                 return None
-            self.report.model_calls += 1
-            self._note(most, cost)
+            self._note(most, cost, calls=1)
         return Held(day, most, cost)
 
     def settle(self, held: Held, used: Usage) -> None:
@@ -91,7 +88,19 @@ class Purse:
             allowed &= Q(cost__lte=money - cost)
         return allowed
 
-    def _note(self, tokens: Usage, cost: Decimal) -> None:
+    def _note(self, tokens: Usage, cost: Decimal, *, calls: int = 0) -> None:
+        """Beside the note of the day."""
+
+
+class Purse(DayBudget):
+    """The day's budget as one job spends it; `report` is the job's own note, kept on its row."""
+
+    def __init__(self, build: IndexBuild, report: IndexReport) -> None:
+        super().__init__()
+        self.build, self.report = build, report
+
+    def _note(self, tokens: Usage, cost: Decimal, *, calls: int = 0) -> None:
+        self.report.model_calls += calls
         self.report.prompt_tokens += tokens.prompt_tokens
         self.report.completion_tokens += tokens.completion_tokens
         self.report.cost += cost

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.llm.base import GenerationOptions, PromptMessage, Reply
+from agents.llm.base import GenerationOptions, PromptMessage, Reply, json_part
 from knowledge.language.folding import fold, words
 from knowledge.reading.chunking import KnowledgeUnit
 from knowledge.vectors.payloads import full_path
@@ -33,8 +33,6 @@ PROMPT_CHARACTERS = len(_SYSTEM) + 200
 _REPAIR = (
     "Cette réponse n’a pas la forme demandée (%(errors)s). Renvoie seulement l’objet JSON corrigé."
 )
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*(.*?)\s*```\s*\Z", re.DOTALL)
-_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 _INTERROGATIVE = re.compile(
     r"\b(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|est-ce|puis-je|peut-on|dois-je|faut-il|"
     r"how|what|when|where|who|why|which|can|does|is|are)\b",
@@ -145,12 +143,8 @@ def _prompt(*, title: str, parent_context: str, content: str, language: str) -> 
 
 def _parse(text: str) -> tuple[_Envelope | None, str]:
     """The reply as its schema wants it, or why it is not."""
-    text = _THINKING.sub("", text)
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
-    start, end = text.find("{"), text.rfind("}")
     try:
-        return _Envelope.model_validate_json(text[start : end + 1] if start >= 0 else text), ""
+        return _Envelope.model_validate_json(json_part(text)), ""
     except ValidationError as error:
         # Places and kinds only: a value may be long, and it is the model's own text.
         problems = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.db.models.functions import Length
 
 from agents.effective import agent_setting
+from agents.hooks import Hooks
 from agents.llm.base import LanguageModel, language_model
 from agents.models import Agent
 from knowledge.indexing.questions.generation import PROMPT_VERSION
@@ -19,13 +20,9 @@ from knowledge.models import Chunk, DocumentStatus
 #: How often each passage, by the key of its chunk, was shown as a source lately.
 UsageSource = Callable[[], Counter[int]]
 
-_sources: list[UsageSource] = []
-
-
-def register_usage_source(source: UsageSource) -> None:
-    """Have `source` asked which passages people were answered from; registering twice is registering once."""
-    if source not in _sources:
-        _sources.append(source)
+_sources: Hooks[UsageSource] = Hooks()
+#: Says which passages people were answered from.
+register_usage_source = _sources.register
 
 
 @dataclass(frozen=True, slots=True)

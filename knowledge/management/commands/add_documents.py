@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.models import Agent
+from agents.texts import storable
 from knowledge.exceptions import PageRefusedError
 from knowledge.indexing.folders import FolderFile, gone_documents, remove_documents, store_files
 from knowledge.indexing.jobs.queue import enqueue_questions
@@ -146,19 +147,19 @@ def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
     found: defaultdict[str, dict[Path, FolderFile]] = defaultdict(dict)
     for path in paths:
         if path.is_dir():
-            folder = str(path.resolve())
+            folder = storable(str(path.resolve()))
             for inner in _files_inside(path, report):
-                name = str(inner.relative_to(path))
+                name = storable(str(inner.relative_to(path)))
                 if _is_read(inner, name, report):
                     found[name].setdefault(inner.resolve(), FolderFile(inner, folder))
         elif path.is_file():
-            found[path.name].setdefault(path.resolve(), FolderFile(path))
+            found[storable(path.name)].setdefault(path.resolve(), FolderFile(path))
         else:
             report.fail(str(path), "There is no such file or folder.")
     files: dict[str, FolderFile] = {}
     for name, same in found.items():
         for file in same.values():
-            full = name if len(same) == 1 else str(file.path)
+            full = name if len(same) == 1 else storable(str(file.path))
             if len(full) > LONGEST_NAME:
                 report.fail(full, f"Its path is longer than {LONGEST_NAME} characters.")
             else:

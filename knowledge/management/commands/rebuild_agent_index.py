@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Command(JsonCommand):
         if options["dry_run"]:
             lines = _preview_lines(total)
         elif chosen in (_rebuild, _stage, _approve):
-            lines = report_lines(total)
+            lines = chain(report_lines(total), _staged_lines(total))
         else:
             lines = iter([f"generation: {total['generation']}"])
         self.tell(options, total, lines)
@@ -89,6 +90,11 @@ def waiting_questions(agent: Agent) -> Report:
     """What the questions that wait would take: a rebuild asks no model."""
     estimate = estimate_questions(agent)
     return {"questions_waiting": estimate.as_json()} if estimate and estimate.passages else {}
+
+
+def _staged_lines(total: Report) -> Iterator[str]:
+    if total.get("staged"):
+        yield "staged: readers still have the index before; --approve puts it in service"
 
 
 def _preview_lines(total: Report) -> Iterator[str]:
@@ -144,7 +150,9 @@ def _run(build: IndexBuild) -> Report:
         report = run_build(build.pk, on_progress=on_progress)
     if report is None:
         raise CommandError("A worker has taken this rebuild; follow it in the admin.")
-    return {**report.as_json(), "generation": report.generation}
+    build.refresh_from_db(fields=["status"])
+    is_staged = build.status == BuildStatus.STAGED
+    return {**report.as_json(), "generation": report.generation, "staged": is_staged}
 
 
 def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
@@ -177,5 +185,6 @@ def _sum(reports: list[Report]) -> Report:
         if "questions" in report:
             total["questions"] += report["questions"]
         total["seconds"] = round(total["seconds"] + report["seconds"], 3)
+        total["staged"] = total.get("staged") or report.get("staged", False)
         total["generation"] = f"{total['generation']} {report['generation']}".strip()
     return total

@@ -4,7 +4,6 @@ Only what a reader sees as content is kept: scripts, styles, navigation, footers
 markup declares (FAQPage data) become questions and answers.
 """
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ from dataclasses import replace
 from bs4 import BeautifulSoup
 from django.utils.translation import gettext as _
 
+from agents.texts import read_json
 from knowledge.models import SourceType
 from knowledge.parsing.base import Outline, ParsedDocument, bare_text, one_line, outline_text
 from knowledge.parsing.html.furniture import drop_furniture, drop_permalinks, drop_unread
@@ -67,7 +67,7 @@ def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
     """Questions and answers of schema.org FAQPage data (JSON-LD)."""
     for script in soup.find_all("script", type="application/ld+json"):
         try:
-            data = json.loads(script.get_text())
+            data = read_json(script.get_text())
         except (ValueError, RecursionError):
             continue
         for entity in _walk_json(data):

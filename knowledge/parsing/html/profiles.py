@@ -19,6 +19,8 @@ _NEIGHBOUR_KEYS = frozenset("puhni")
 _NEIGHBOURS = frozenset(["prev", "previous", "next", "up", "home", "start", "first", "last", "index", "contents", "search"])  # fmt: skip
 _MODULUS = (1 << 61) - 1
 _FACTOR = 1_000_003
+#: Tags around another that tell where it stands.
+_LEVELS = 5
 _CODE = ("code", "tt", "kbd", "samp")
 _WORD = re.compile(r"\w")
 _WORDS = re.compile(r"\w\S*")
@@ -180,11 +182,11 @@ def _is_name(tag: Tag) -> bool:
     return len(inner) == 1 and isinstance(inner[0], Tag) and inner[0].name in _CODE
 
 
-def place_of(tag: Tag, *, levels: int = 5) -> str:
+def place_of(tag: Tag) -> str:
     """Where a tag stands in its page: names, classes and identifiers of what it is in, without figures."""
     steps: list[str] = []
     node: Tag | None = tag
-    while node is not None and node.name not in ("body", "[document]") and len(steps) < levels:
+    while node is not None and node.name not in ("body", "[document]") and len(steps) < _LEVELS:
         classes = ".".join(sorted(attribute(node, "class").split()))
         steps.append(f"{node.name}.{classes}#{re.sub(r'[0-9]+', '', attribute(node, 'id'))}")
         node = node.parent

@@ -1,7 +1,6 @@
 """What a page is part of, as it says itself: the titles above its own, from breadcrumbs or from its head."""
 
 import html
-import json
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from bs4 import BeautifulSoup, Tag
 from bs4.element import Comment
 from django.conf import settings
 
+from agents.texts import read_json
 from knowledge.parsing.base import one_line
 from knowledge.parsing.html.profiles import PageLinks
 from knowledge.parsing.html.tree import attribute, tags_named
@@ -56,7 +56,7 @@ def _declared(soup: BeautifulSoup) -> list[str]:
         if attribute(script, "type") != "application/ld+json":
             continue
         try:
-            pending = deque([json.loads(script.get_text())])
+            pending = deque([read_json(script.get_text())])
         except (ValueError, RecursionError):
             continue
         while pending:

@@ -299,12 +299,17 @@ class Assembler:
                     line.text,
                     line.page,
                     (
-                        *(line.x0 / page.width, line.y0 / page.height),
-                        *(line.x1 / page.width, line.y1 / page.height),
+                        *(_share(line.x0, page.width), _share(line.y0, page.height)),
+                        *(_share(line.x1, page.width), _share(line.y1, page.height)),
                     ),
                     is_title,
                 )
             )
+
+
+def _share(at: float, whole: float) -> float:
+    """From 0 to 1, also of what stands outside its page, or on one without a size."""
+    return min(1.0, max(0.0, at / whole)) if whole else 0.0
 
 
 def _goes_on(last: Table, following: Table) -> bool:

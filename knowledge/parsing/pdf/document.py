@@ -33,6 +33,7 @@ from knowledge.parsing.pdf.lines import Line, PageFrame, page_lines
 from knowledge.parsing.pdf.rules import page_rules
 from knowledge.parsing.pdf.tables import page_tables
 
+_PROTECTED = (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
 _MALFORMED = (pypdfium2.PdfiumError, *MALFORMED)
 
 
@@ -126,7 +127,8 @@ def _open(data: bytes, *, filename: str) -> Any:
         document = pypdfium2.PdfDocument(data)
         count = len(document)
     except pypdfium2.PdfiumError as error:
-        if error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY):
+        # The code is that of a file before where this one was opened and has no page.
+        if error.err_code in _PROTECTED and b"/Encrypt" in data:
             raise _encrypted(filename) from error
         raise _corrupt(filename, error) from error
     except MALFORMED as error:
@@ -137,6 +139,15 @@ def _open(data: bytes, *, filename: str) -> Any:
             f"{filename}: {count} pages",
             _("Ce PDF a trop de pages : %(count)d, %(limit)d au plus.")
             % {"count": count, "limit": settings.MAX_DOCUMENT_PAGES},
+        )
+    if document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL:
+        document.close()
+        raise unreadable(
+            f"{filename}: a dynamic XFA form",
+            _(
+                "Ce PDF est un formulaire dynamique (XFA), que seul Adobe Acrobat affiche. Imprimez-le en PDF avec Acrobat, "
+                "et ajoutez ce fichier-là."
+            ),
         )
     return document
 

@@ -2,6 +2,7 @@
 export const KNOWN = process.env.ASKED ?? "Combien de temps peut-on garder le CV d’un candidat non retenu ?";
 const ONLY = (process.env.ONLY ?? "").split(" ").filter(Boolean);
 export const OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?";
+export const UNKNOWN = "nobody";
 export const TOOL = {
   type: "function",
   function: {

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 KNOWN = os.environ.get("ASKED", "Combien de temps peut-on garder le CV d’un candidat non retenu ?")
 ONLY = os.environ.get("ONLY", "").split()
+#: No deployment of the key; and one that writes its sources into its answers, for programs that show the text alone.
+UNKNOWN = "nobody"
+WRITTEN = "written"
 OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?"
 TOOL = {
     "type": "function",

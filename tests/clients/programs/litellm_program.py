@@ -1,7 +1,7 @@
 """`litellm`, as a library."""
 
 import litellm
-from asking import KNOWN, TOOL, run, site
+from asking import KNOWN, OPEN, TOOL, UNKNOWN, run, site
 
 address, key, name = site()
 asked = {"model": f"openai/{name}", "api_base": address, "api_key": key, "num_retries": 0}
@@ -13,15 +13,38 @@ def stream() -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 
+def sources() -> str:
+    done = litellm.completion(messages=question, **asked)
+    return done.choices[0].message.annotations[0]["url_citation"]["url"]
+
+
+def follow_up() -> str:
+    thread = [
+        {"role": "user", "content": OPEN},
+        {"role": "assistant", "content": "Deux jours par semaine."},
+        {"role": "user", "content": "Et le matériel ?"},
+    ]
+    return litellm.completion(messages=thread, **asked).choices[0].message.content
+
+
 run(
+    models=lambda: litellm.get_valid_models(
+        check_provider_endpoint=True,
+        custom_llm_provider="openai",
+        api_base=address.removesuffix("/v1"),
+        api_key=key,
+    )[0],
     plain=lambda: litellm.completion(messages=question, **asked).choices[0].message.content,
     stream=stream,
+    sources=sources,
     tools=lambda: (
         litellm.completion(messages=question, tools=[TOOL], **asked).choices[0].message.content
     ),
     stop=lambda: (
         litellm.completion(messages=question, stop=["\n"], **asked).choices[0].message.content
     ),
+    follow_up=follow_up,
+    errors=lambda: litellm.completion(messages=question, **{**asked, "model": f"openai/{UNKNOWN}"}),
     text=lambda: (
         litellm.text_completion(
             prompt=KNOWN, **{**asked, "model": f"text-completion-openai/{name}"}

@@ -1,6 +1,6 @@
 """LlamaIndex: an OpenAI-like model, its question template with passages, and tools."""
 
-from asking import KNOWN, run, site
+from asking import KNOWN, OPEN, UNKNOWN, run, site
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import default_prompts
 from llama_index.core.tools import FunctionTool
@@ -13,10 +13,21 @@ question = [ChatMessage(role="user", content=KNOWN)]
 tool = FunctionTool.from_defaults(lambda city: city, name="weather", description="The weather.")
 template = default_prompts.DEFAULT_TEXT_QA_PROMPT.format(context_str="Rien.", query_str=KNOWN)
 
+thread = [
+    ChatMessage(role="user", content=OPEN),
+    ChatMessage(role="assistant", content="Deux jours par semaine."),
+    ChatMessage(role="user", content="Et le matériel ?"),
+]
+unknown = OpenAILike(api_key=key, is_chat_model=True, **{**made, "model": UNKNOWN})
+
 run(
     plain=lambda: chat.chat(question).message.content,
     stream=lambda: "".join(chunk.delta or "" for chunk in chat.stream_chat(question)),
+    sources=lambda: chat.chat(question).raw.choices[0].message.annotations[0].url_citation.url,
     tools=lambda: chat.chat_with_tools([tool], user_msg=KNOWN).message.content,
+    stop=lambda: chat.chat(question, stop=["\n"]).message.content,
+    follow_up=lambda: chat.chat(thread).message.content,
+    errors=lambda: unknown.chat(question),
     template=lambda: chat.complete(template).text,
     text=lambda: OpenAILike(api_key=key, is_chat_model=False, **made).complete(KNOWN).text,
     wrong_key=lambda: OpenAILike(api_key="rsk_wrong", is_chat_model=True, **made).chat(question),

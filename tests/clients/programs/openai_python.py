@@ -1,7 +1,7 @@
 """`openai` for Python."""
 
 import openai
-from asking import KNOWN, OPEN, TOOL, run, site
+from asking import KNOWN, OPEN, TOOL, UNKNOWN, run, site
 
 address, key, model = site()
 client = openai.OpenAI(base_url=address, api_key=key, max_retries=0)
@@ -9,7 +9,7 @@ client = openai.OpenAI(base_url=address, api_key=key, max_retries=0)
 
 def said(text: str, **more: object) -> str:
     done = client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": text}], **more
+        **{"model": model, "messages": [{"role": "user", "content": text}], **more}
     )
     return done.choices[0].message.content
 
@@ -35,14 +35,6 @@ def follow_up() -> str:
     ).output_text
 
 
-def wrong_key() -> str:
-    try:
-        openai.OpenAI(base_url=address, api_key="rsk_wrong", max_retries=0).models.list()
-    except openai.AuthenticationError as error:
-        return str(error)
-    return ""
-
-
 run(
     models=lambda: [each.id for each in client.models.list()][0],
     plain=lambda: said(KNOWN),
@@ -51,5 +43,9 @@ run(
     tools=lambda: said(KNOWN, tools=[TOOL]),
     stop=lambda: said(KNOWN, stop=["\n"]),
     follow_up=follow_up,
-    wrong_key=wrong_key,
+    errors=lambda: said(KNOWN, model=UNKNOWN),
+    wrong_key=lambda: openai.OpenAI(base_url=address, api_key="rsk_wrong").models.list(),
+    text=lambda: client.completions.create(model=model, prompt=KNOWN).choices[0].text,
+    responses=lambda: client.responses.create(model=model, input=KNOWN).output_text,
+    embeddings=lambda: len(client.embeddings.create(model=model, input=KNOWN).data[0].embedding),
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from asking import KNOWN, run, site
+from asking import KNOWN, UNKNOWN, run, site
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -33,8 +33,11 @@ wrong = OpenAIChatModel(name, provider=OpenAIProvider(base_url=address, api_key=
 run(
     plain=lambda: agent.run_sync(KNOWN).output,
     stream=lambda: asyncio.run(streamed()),
+    sources=lambda: agent.run_sync(KNOWN).response.parts[-1].citations[0].sources[0].url,
     tools=lambda: with_tool.run_sync(KNOWN).output,
+    stop=lambda: agent.run_sync(KNOWN, model_settings={"stop_sequences": ["\n"]}).output,
     follow_up=follow_up,
+    errors=lambda: Agent(OpenAIChatModel(UNKNOWN, provider=provider)).run_sync(KNOWN).output,
     responses=lambda: Agent(OpenAIResponsesModel(name, provider=provider)).run_sync(KNOWN).output,
     wrong_key=lambda: Agent(wrong).run_sync(KNOWN).output,
 )

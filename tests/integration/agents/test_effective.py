@@ -29,6 +29,7 @@ class EffectiveConfigTests(TestCase):
             "agent_id",
             "agent_slug",
             "indexing_method",
+            "staged",
         }
         assert knobs == resolved - own - {"agents"}
         assert knobs <= {field.name for field in Agent._meta.get_fields()}

@@ -5,7 +5,14 @@ import uuid
 from django.db.models import F
 from django.test import TestCase
 
-from agents.statements import PreparedSelect, PreparedSelectIn, PreparedUpdate, parameter
+from agents.models import Deployment
+from agents.statements import (
+    PreparedObject,
+    PreparedSelect,
+    PreparedSelectIn,
+    PreparedUpdate,
+    parameter,
+)
 from chat.models import Conversation
 from tests.factories import make_conversation
 
@@ -25,6 +32,11 @@ _BY_TITLE = PreparedSelect(
 _RETITLE = PreparedUpdate(
     lambda: Conversation.objects.filter(pk=parameter(Conversation, "id")),
     {"title": parameter(Conversation, "title"), "version": F("version") + 1},
+)
+
+_WITH_DEPLOYMENT = PreparedObject(
+    lambda: Conversation.objects.filter(pk=parameter(Conversation, "id")).order_by(),
+    deployment=PreparedObject(lambda: Deployment.objects.filter(pk=parameter(Deployment, "id"))),
 )
 
 
@@ -50,3 +62,14 @@ class StatementTests(TestCase):
         assert _RETITLE.run(id=uuid.uuid4(), title="après") == 0
         conversation.refresh_from_db()
         assert (conversation.title, conversation.version) == ("après", 1)
+
+    def test_an_object_is_the_orms_with_what_it_refers_to(self) -> None:
+        kept = make_conversation(title="un")
+        expected = Conversation.objects.select_related("deployment").get(pk=kept.pk)
+        with self.assertNumQueries(2):
+            found = _WITH_DEPLOYMENT.get(id=kept.pk)
+            assert found.deployment == expected.deployment
+        for field in Conversation._meta.concrete_fields:
+            assert getattr(found, field.attname) == getattr(expected, field.attname)
+        assert found._state.adding is False
+        assert _WITH_DEPLOYMENT.get(id=uuid.uuid4()) is None

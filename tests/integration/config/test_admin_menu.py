@@ -16,9 +16,9 @@ class MenuTest(TestCase):
         items = [item for section in navigation(request) for item in section["items"]]
         return [str(item["title"]) for item in items if item["active"]]
 
-    def test_it_has_twelve_entries(self) -> None:
+    def test_it_has_thirteen_entries(self) -> None:
         entries = [entry for _title, entries in DAILY for entry in entries]
-        assert len(entries) + 1 == 12
+        assert len(entries) + 1 == 13
 
     def test_every_list_is_in_it_or_on_the_page_of_the_rest(self) -> None:
         entries = [entry for _title, entries in (*DAILY, *ADVANCED) for entry in entries]

@@ -168,6 +168,15 @@ class MemoryFileTests(TestCase):
         assert report["imported"] == 1
         assert [row["item"] for row in report["skipped"]] == ["1", "2", "3", "4", "5", "6"]
 
+    def test_nul_of_an_entry_is_left_out(self) -> None:
+        self.write(
+            self.row(question="Quels\0 horaires ?", answer="9\0 h.", metadata=r'{"note": "\ud800"}')
+        )
+        assert run("import_memory", make_deployment().slug, str(self.path))["imported"] == 1
+        entry = CachedResponse.objects.get()
+        assert (entry.question, entry.answer) == ("Quels horaires ?", "9 h.")
+        assert entry.metadata["note"] == "\ufffd"
+
     def test_entries_can_wait_for_staff(self) -> None:
         self.write(self.row())
         run("import_memory", make_deployment().slug, str(self.path), "--to-review")

@@ -250,7 +250,7 @@ class FollowingTests(TestCase):
         assert not CachedResponse.objects.exists()
 
     def test_timer_sends_a_task_only_where_there_is_something_to_do(self) -> None:
-        with mock.patch("faqs.memory.large.current_app.send_task") as sent:
+        with mock.patch("agents.processes.asking.current_app.send_task") as sent:
             tidy_indexes()
             tidy_indexes()
             make_entry(self.deployment, OTHER, "Au nord.")

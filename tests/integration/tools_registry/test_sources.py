@@ -1,10 +1,13 @@
 """Tools from MCP servers (real ones, of the official SDK) and from OpenAPI documents (a real HTTP service)."""
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
@@ -18,7 +21,7 @@ from agents.network import guarded_client
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
-from tools_registry.exceptions import ToolSourceError
+from tools_registry.exceptions import ToolError, ToolSourceError
 from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
 from tools_registry.sources.mcp import close_sessions
@@ -247,6 +250,7 @@ class _Service(BaseHTTPRequestHandler):
             "path": self.path,
             "body": json.loads(body) if body else None,
             "authorization": self.headers.get("Authorization"),
+            "key": hashlib.sha256(self.headers.get("Authorization", "").encode()).hexdigest(),
             "trace": self.headers.get("X-Trace"),
         }
         self._answer(200, json.dumps(said).encode(), "application/json")
@@ -337,12 +341,18 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[ThreadingHTTPServer]:
+    service = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=service.serve_forever, args=(0.02,), daemon=True).start()
+    yield service
+    service.shutdown()
+    service.server_close()
+
+
 class OpenApiTests(SourceCase):
     def setUp(self) -> None:
-        service = ThreadingHTTPServer(("127.0.0.1", 0), _Service)
-        threading.Thread(target=service.serve_forever, args=(0.02,), daemon=True).start()
-        self.addCleanup(service.server_close)
-        self.addCleanup(service.shutdown)
+        service = self.enterContext(serving(_Service))
         self.host = f"127.0.0.1:{service.server_address[1]}"
         self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
         self.source = make_source(
@@ -377,8 +387,12 @@ class OpenApiTests(SourceCase):
         assert self.tools.named("shop_addOrder").needs_approval  # type: ignore[union-attr]
         assert not self.tools.named("shop_getOrder").needs_approval  # type: ignore[union-attr]
 
-    def test_references_that_loop_or_leave_the_document_are_refused(self) -> None:
-        assert {name for name, _reason in self.report.refused} == {"loop", "outside"}
+    def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(
+        self,
+    ) -> None:
+        assert {name for name, _reason in self.report.refused} == {"outside"}
+        body = self.tools.named("shop_loop").parameters["properties"]["body"]  # type: ignore[union-attr]
+        assert body["properties"]["again"] == {"type": "object"}
 
     async def test_request_carries_path_query_headers_and_secret(self) -> None:
         result = await self.call(
@@ -387,7 +401,8 @@ class OpenApiTests(SourceCase):
 
         said = json.loads(result.content)["body"]
         assert said["path"] == "/api/orders/a%2F..%2Fb%20%3F?fields=x&fields=y"
-        assert said["authorization"] == "Bearer s3cret"
+        assert said["key"] == hashlib.sha256(b"Bearer s3cret").hexdigest()
+        assert said["authorization"] == "Bearer ***", "the service echoed it"
         assert said["trace"] == "t"
 
     async def test_body_is_sent_after_approval(self) -> None:
@@ -438,6 +453,33 @@ class OpenApiTests(SourceCase):
         report = refresh_source(self.source)
 
         assert report.added == ["shop_get_ping"]
+
+    def test_address_that_leads_inside_is_not_followed(self) -> None:
+        """Neither for a document nor for an MCP server, however the address itself is permitted."""
+        asked: list[str] = []
+
+        class Inside(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+
+            do_POST = do_GET
+
+        class Away(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(307)
+                self.send_header("Location", f"http://127.0.0.1:{inside.server_address[1]}/mcp")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_POST = do_GET
+
+        with serving(Inside) as inside, serving(Away) as away:
+            host = f"127.0.0.1:{away.server_address[1]}"
+            for kind in (SourceKind.OPENAPI, SourceKind.MCP_HTTP):
+                source = make_source(slug=f"away-{kind}", kind=kind, url=f"http://{host}/mcp")
+                with override_settings(TOOL_INTERNAL_HOSTS=[host]), pytest.raises(ToolError):
+                    refresh_source(source)
+        assert asked == []
 
     def test_document_that_is_none_is_refused(self) -> None:
         for text in ("[]", "{", "openapi: '2.0'", "a: &a [*a]"):

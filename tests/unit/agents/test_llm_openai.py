@@ -13,9 +13,12 @@ import pytest
 from agents.exceptions import (
     LLMCutError,
     LLMError,
+    LLMKeyRefusedError,
+    LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
     LLMTimeoutError,
+    LLMToolsRefusedError,
     LLMUnavailableError,
 )
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk
@@ -95,7 +98,7 @@ def test_many_streams_gather_their_tokens_and_lose_none(server: ModelServer) -> 
         return [chunk.text async for chunk in stream if chunk.final is None]
 
     async def read_all() -> list[list[str]]:
-        model = model_of(server, pause_per_stream=0.005)
+        model = model_of(server, read_pause=0.02)
         try:
             return await asyncio.gather(*(read(model) for _ in range(streams)))
         finally:
@@ -106,13 +109,13 @@ def test_many_streams_gather_their_tokens_and_lose_none(server: ModelServer) -> 
         assert len(pieces) < len(tokens) / 2
 
 
-@pytest.mark.parametrize(
-    ("streams", "pause"), [(1, 0.0), (19, 0.0), (21, 0.0063), (100, 0.03), (500, 0.06)]
-)
-def test_pause_between_reads_grows_with_the_streams(streams: int, pause: float) -> None:
-    model = OpenAILanguageModel(base_url="http://127.0.0.1:1", pause_per_stream=0.0003)
-    model._transport._streams = streams
-    assert model._transport._pause() == pytest.approx(pause)
+def test_the_first_text_is_handed_on_at_once(server: ModelServer) -> None:
+    """Whatever came before it (a role without a text): only what follows it gathers."""
+    server.script(ModelReply(tokens=["", *TOKENS], interval=0.001))
+    stream = model_of(server, read_pause=60.0).stream(MESSAGES, GenerationOptions())
+    first = asyncio.run(asyncio.wait_for(anext(stream), 5))
+    assert first.text
+    assert first.final is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_fault_during_a_pause_is_told_as_without_one(
     with pytest.raises(LLMError) as at_once:
         streamed(model_of(server))
     with pytest.raises(LLMError) as after_pauses:
-        streamed(model_of(server, pause_per_stream=0.02))
+        streamed(model_of(server, read_pause=0.1))
     assert type(after_pauses.value) is type(at_once.value)
 
 
@@ -238,6 +241,29 @@ def test_a_rate_limited_call_is_tried_again_and_counted(server: ModelServer, ver
     assert [call.status for call in server.calls] == [429, 200]
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (ModelReply(status=401, error_code="invalid_api_key"), LLMKeyRefusedError),
+        (ModelReply(status=403), LLMKeyRefusedError),
+        (ModelReply(status=402), LLMQuotaError),
+        (ModelReply(status=429, error_code="insufficient_quota", retry_after=0), LLMQuotaError),
+        (ModelReply(tokens=TOKENS, error_after=0, error_code="insufficient_quota"), LLMQuotaError),
+    ],
+)
+def test_what_staff_have_to_see_to_is_said_and_not_tried_again(
+    server: ModelServer, fault: ModelReply, kind: type[LLMError]
+) -> None:
+    server.script(fault)
+    with pytest.raises(kind) as caught:
+        streamed(model_of(server, max_retries=2))
+    assert not caught.value.retryable
+    assert not {"inexploitable", "réessayez"} & set(
+        str(caught.value.public_message).lower().split()
+    )
+    assert len(server.calls) == 1
+
+
 def test_a_busy_server_says_how_long_to_wait(server: ModelServer) -> None:
     def completed(model: OpenAILanguageModel) -> Reply:
         return model.complete(MESSAGES, GenerationOptions())
@@ -322,6 +348,30 @@ def test_a_refusal_of_the_value_is_not_worked_around(server: ModelServer) -> Non
     with pytest.raises(LLMResponseError):
         streamed(model_of(server))
     assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "named"),
+    [
+        ("Invalid schema for function 'search'.", None, ("search",)),
+        ("tools[1].function: not supported", None, ("weather",)),
+        # What the model wrote is wrong, and it may write better next time.
+        ("tool call validation failed: parameters for tool search", "tool_use_failed", ()),
+        # The whole request again names none in particular.
+        ("field required, input: {'tools': [{'search'}, {'weather'}]}", None, ()),
+    ],
+)
+def test_tools_are_refused_where_a_refusal_is_about_them(
+    server: ModelServer, said: str, code: str | None, named: tuple[str, ...]
+) -> None:
+    tools = tuple(
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("search", "weather")
+    )
+    server.script(ModelReply(status=400, error_message=said, error_code=code))
+    with pytest.raises(LLMToolsRefusedError) as caught:
+        streamed(model_of(server), GenerationOptions(tools=tools))
+    assert caught.value.names == named
 
 
 def test_a_json_object_is_asked_for_as_the_wire_wants_it(server: ModelServer) -> None:

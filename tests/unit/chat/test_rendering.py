@@ -1,5 +1,8 @@
 """Answers as HTML: what is linked, what is left out, and that nothing hostile gets through."""
 
+import re
+import time
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -8,37 +11,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from chat.rendering import plain_markdown, render_answer
+from tests.markdown_cases import HOSTILE, WRITTEN
 
-_HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg/onload=alert(1)>",
-    "[x](javascript:alert(1))",
-    "[x](JaVaScRiPt:alert(1))",
-    "[x](java\nscript:alert(1))",
-    "[x](&#106;avascript:alert(1))",
-    "[x](data:text/html;base64,PHNjcmlwdD4=)",
-    "[x](vbscript:x)",
-    "[x](//evil.example)",
-    "[x](/admin/logout/)",
-    "![x](javascript:alert(1))",
-    "![x](https://evil.example/pixel.png)",
-    "<javascript:alert(1)>",
-    "[1]: javascript:alert(1)\n\n[1]",
-    '[x](https://a.example "onclick=alert(1)")',
-    '[x](https://a.example "\\" onmouseover=\\"alert(1)")',
-    "<a href='x' style='position:fixed' onclick=alert(1)>",
-    "```<script>\nalert(1)\n```",
-    "`<script>`",
-    "| a |\n| - |\n| <iframe src=x> |",
-    "<!-- --><base href=//evil.example>",
-    "[1][2] [3]",
-    "\x00<\u0000script>",
-]
 _ALLOWED_TAGS = set(
-    "p br hr h1 h2 h3 h4 h5 h6 blockquote pre code em strong ul ol li a table thead tbody tr th td".split()
+    "p br hr h1 h2 h3 h4 h5 h6 blockquote pre code em strong s ul ol li a table thead tbody tr th td div span".split()
 )
-_ALLOWED_ATTRIBUTES = {"href", "target", "title", "class", "data-n", "rel", "start"}
+_ALLOWED_ATTRIBUTES = set("href target title class data-n rel start dir tabindex align".split())
 
 
 class _Elements(HTMLParser):
@@ -69,14 +47,14 @@ def assert_harmless(html: str) -> None:
         assert address.lower().startswith(("https://", "http://", "mailto:", "#source-"))
 
 
-@pytest.mark.parametrize("markdown", _HOSTILE)
+@pytest.mark.parametrize("markdown", HOSTILE)
 def test_hostile_markdown_is_harmless(markdown: str) -> None:
     assert_harmless(render(markdown, 1, 2))
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.sampled_from(_HOSTILE) | st.text(max_size=20), max_size=6),
+    st.lists(st.sampled_from(HOSTILE) | st.text(max_size=20), max_size=6),
     st.sampled_from(["", " ", "\n", "\n\n> ", "\n- "]),
 )
 def test_no_mixture_of_hostile_pieces_gets_through(pieces: list[str], joint: str) -> None:
@@ -96,7 +74,7 @@ def test_given_source_is_cited_as_a_link() -> None:
 
 
 def test_citation_of_a_source_not_given_disappears() -> None:
-    assert render("Trente jours [7].", 1) == "<p>Trente jours.</p>\n"
+    assert render("Trente jours [7].", 1) == '<p dir="auto">Trente jours.</p>\n'
 
 
 def test_adjacent_citations_are_all_linked() -> None:
@@ -121,9 +99,87 @@ def test_ordinary_link_opens_apart_and_passes_nothing_on() -> None:
 
 
 def test_tables_lists_and_emphasis_are_rendered() -> None:
-    html = render("| a | b |\n| - | - |\n| 1 | **2** |\n\n3. trois")
-    assert "<td><strong>2</strong></td>" in html
-    assert '<ol start="3">' in html
+    html = render("| a | b |\n| - | :-: |\n| 1 | **2** |\n\n3. trois")
+    assert '<td align="center"><strong>2</strong></td>' in html
+    assert '<ol start="3" dir="auto">' in html
+
+
+def test_bare_addresses_are_linked_without_the_end_of_their_sentence() -> None:
+    html = render(WRITTEN["addresses"])
+    assert [link["href"] for link in links(html)] == [
+        "https://a.example/c_d?x=1&y=2",
+        "https://a.example/x_(y)",
+        "http://www.example.org",
+        "https://b.example",
+        "mailto:ana@example.org",
+    ]
+    assert "ana@example.org</a>!" in html
+    assert not links(render("`https://a.example` ftp://a.example a/www.b.example x:@y.z"))
+
+
+def test_struck_text_and_boxes_of_tasks_are_shown() -> None:
+    html = render(f"{WRITTEN['struck']}\n\n{WRITTEN['tasks']}")
+    assert "<s>permis</s> interdit" in html
+    for item in ("☐ à faire", "☑ <strong>fait</strong>", "☑ dedans"):
+        assert f'<li class="task">{item}' in html
+    assert "<li>autre" in html
+
+
+def test_image_is_a_link_and_nothing_is_loaded() -> None:
+    html = render(WRITTEN["images"])
+    assert "<img" not in html
+    assert [(link["href"], link.get("class")) for link in links(html)] == [
+        ("https://a.example/plan.png", "image"),
+        ("https://a.example/carte", None),
+    ]
+    assert ">Le plan</a>" in html
+
+
+def test_formulas_are_left_as_they_are_written() -> None:
+    html = render(WRITTEN["formulas"])
+    for formula in ("$a_1 * b_2 * c$", "\\(x_1\\)", "\\[a_1 = b_2\\]", "$$\na_1 * b\n= c * d\n$$"):
+        assert f'class="math" dir="ltr">{formula}</' in html
+    assert html.count("math") == 5
+    assert "[1]" in render("\\[1\\]", 1)
+
+
+@pytest.mark.parametrize(
+    "piece", ["\\(", "\\[", "$a", "$$a", "https://a.b)", "a@b", "~~a", "[x", "![x](", "- [ ] "]
+)
+def test_marks_that_nothing_closes_cost_no_time(piece: str) -> None:
+    started = time.perf_counter()
+    render(piece * 20_000)
+    assert time.perf_counter() - started < 10
+
+
+def test_code_tells_its_language_and_is_scrolled_by_keyboard() -> None:
+    html = render(WRITTEN["code"])
+    assert '<pre tabindex="0" dir="ltr"><code class="language-python">if a[1] &lt; 2:' in html
+    assert '<div class="table" tabindex="0" dir="auto">' in render("| a |\n| - |\n| b |")
+
+
+@pytest.mark.parametrize(("first", "levels"), [(4, "45545"), (2, "23323")])
+def test_headings_follow_those_of_their_page_without_a_gap(first: int, levels: str) -> None:
+    html = render_answer(
+        "# 1\n\n### 2\n\n## 3\n\n# 4\n\n> #### not one\n\n## 5",
+        turn_id="t",
+        source_numbers=(),
+        heading=first,
+    )
+    assert "".join(re.findall(r"<h(\d)", html)) == levels
+
+
+def test_each_block_has_the_direction_of_its_text() -> None:
+    html = render("שלום\n\n- נקודה\n  - פנים\n\n> ציטוט\n\n# כותרת")
+    assert re.findall(r"<(\w+) dir=\"auto\"", html) == ["p", "ul", "blockquote", "h4"]
+
+
+def test_no_line_breaks_within_a_figure_or_before_its_unit() -> None:
+    shown = unescape(re.sub(r"<[^>]+>", "", render(WRITTEN["figures"]))).replace("\u00a0", "~")
+    assert shown.strip() == (
+        "1~500~000~€ pour 20~km, soit 5~%~; «~oui~» n°~3, art.~4~! En 20 kmh, 3~h 15~min."
+    )
+    assert "5 km" in render("`5 km`")
 
 
 def test_html_is_shown_as_text() -> None:
@@ -135,3 +191,10 @@ def test_text_of_others_makes_no_link_image_code_or_markup(text: str) -> None:
     [line] = MarkdownIt().parseInline(plain_markdown(text))
     kinds = {token.type for token in line.children or []}
     assert not kinds & {"link_open", "image", "code_inline", "html_inline"}, text
+
+
+@pytest.mark.parametrize("line", ["*Source : FAQ Validée* [1]", "*Source: Guide* [1]"])
+def test_one_source_is_not_named_twice(line: str) -> None:
+    assert render(f"Douze euros.\n\n{line}", 1) == '<p dir="auto">Douze euros.</p>\n'
+    assert "Source" in render(f"Douze euros.\n\n{line}", 1, 2)
+    assert "Source" in render(f"{line}\n\nDouze euros.", 1)

@@ -154,3 +154,32 @@ def test_confused_tools_are_named() -> None:
     )
 
     assert report.confused == [("route", "weather", 1)]
+
+
+@pytest.mark.parametrize(
+    ("question", "tool"),
+    [
+        ("Renomme a.txt en b.txt", "move_file"),
+        ("Retiens que Marie aime le thé", "add_observations"),
+        ("Oublie tout sur Paul", "delete_entities"),
+        ("Quelle heure est-il à Tokyo ?", "get_current_time"),
+        ("Discard everything about Paul, forget him", "delete_entities"),
+    ],
+)
+def test_words_of_one_language_find_descriptions_in_the_other(question: str, tool: str) -> None:
+    tools = [
+        make_tool("move_file", "Move files and directories."),
+        make_tool("add_observations", "Add new observations to entities of the knowledge graph."),
+        make_tool("delete_entities", "Delete entities and their relations."),
+        make_tool("get_current_time", "Get current time in a specific timezone."),
+        make_tool("git_status", "Shows the working tree status."),
+    ]
+    scores = WordIndex(tools).scores(question)
+    assert tools[int(np.argmax(scores))].name == tool
+
+
+def test_meaning_counts_only_where_no_tool_has_the_word() -> None:
+    tools = [make_tool("rename", "Rename a thing."), make_tool("move", "Move a thing.")]
+    scores = WordIndex(tools).scores("rename it")
+    assert scores[0] > 0
+    assert scores[1] == 0

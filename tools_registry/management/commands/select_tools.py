@@ -11,7 +11,12 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
-from tools_registry.selection.base import SelectedTool, SelectionSettings, select_tools
+from tools_registry.selection.base import (
+    SelectedTool,
+    SelectionSettings,
+    mode_in_use,
+    select_tools,
+)
 
 
 class Command(BaseCommand):
@@ -34,13 +39,16 @@ class Command(BaseCommand):
             tool_threshold=site.tool_threshold,
         )
         with errors_to_terminal():
-            if config.tool_mode != ToolMode.DIRECT:
+            candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
+            mode = mode_in_use(config, candidates)
+            if mode != ToolMode.DIRECT:
                 # Costs nothing where the index is up to date; a terminal has no worker to ask.
-                sync_index(external=config.tool_mode == ToolMode.EXTERNAL)
+                sync_index(external=mode == ToolMode.EXTERNAL)
+                candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
             chosen = select_tools(
                 question_vector=embedder().embed_one(options["question"], purpose=Purpose.QUERY),
                 question=options["question"],
-                candidates=available_tools(user_tags=_tags(options["user"]), agent_id=None),
+                candidates=candidates,
                 config=config,
             )
         if options["json"]:

@@ -1,12 +1,15 @@
 """Limits on asking and signing in, at every door; shared between processes through Redis."""
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import redis
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient, Client, TestCase, override_settings
 
@@ -191,6 +194,50 @@ class DoorTests(TestCase):
             .status_code
             for number, name in enumerate(names)
         ]
+
+    def known_browser(self, name: str) -> Client:
+        """One that signed in under this name before, and out again."""
+        client = Client()
+        right = {"username": name, "password": "right"}
+        assert client.post("/login/", right, REMOTE_ADDR="198.51.100.1").status_code == 302
+        client.post("/logout/")
+        return client
+
+    def test_strangers_do_not_lock_the_owner_out_of_a_browser_that_signed_in_before(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="anne", password="right")
+        browser, right = self.known_browser("anne"), {"username": "anne", "password": "right"}
+        assert self.tries(*["anne"] * 5) == [200, 200, 200, 429, 429]
+        assert Client().post("/login/", right, REMOTE_ADDR="198.51.100.2").status_code == 429
+        assert browser.post("/login/", right, REMOTE_ADDR="198.51.100.1").status_code == 302
+
+    def test_known_browser_has_as_many_tries_and_takes_none_of_others(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="anne", password="right")
+        browser = self.known_browser("anne")
+        assert self.tries(*["anne"] * 4, client=browser) == [200, 200, 200, 429]
+        assert self.tries(*["anne"] * 4) == [200, 200, 200, 429]
+
+    def test_mark_of_a_browser_counts_for_its_name_alone_is_signed_and_ends(self) -> None:
+        self.allow(sign_ins_per_minute=3)
+        make_user(username="anne", password="right")
+        make_user(username="low", password="right")
+        low = self.known_browser("low")
+        mark = low.cookies["known_browser"]
+        assert mark["httponly"]
+        assert mark["samesite"] == "Lax"
+        assert mark["max-age"] == settings.KNOWN_BROWSER_DAYS * 24 * 3600
+        assert "low" not in mark.value
+        forger = Client()
+        forger.cookies["known_browser"] = f"anne{mark.value}"
+        old = self.known_browser("anne")
+        assert self.tries(*["anne"] * 3) == [200, 200, 200]
+        assert self.tries("anne", client=low) == [429]
+        assert self.tries("anne", client=forger) == [429]
+        later = time.time() + settings.KNOWN_BROWSER_DAYS * 24 * 3600 + 1
+        with mock.patch("django.core.signing.time.time", return_value=later):
+            assert self.tries("anne", client=old) == [429]
+        assert self.tries("anne", client=old) == [200]
 
     def test_whoever_is_signed_in_has_no_more_tries_at_another_name(self) -> None:
         self.allow(sign_ins_per_minute=3)

@@ -67,6 +67,33 @@ class ConversationApiTests(TestCase):
         assert client.delete(url).status_code == 204
         assert not Conversation.objects.exists()
 
+    def test_pinned_conversation_comes_first_and_keeps_its_date(self) -> None:
+        client = Client()
+        pinned, later = self.create(client), self.create(client)
+        Conversation.objects.update(title="t")
+        before = Conversation.objects.get(pk=pinned).updated_at
+        url = f"/api/conversations/{pinned}/"
+        assert client.patch(url, {"pinned": True}, "application/json").json()["pinned"] is True
+        rows = client.get("/api/conversations/").json()["results"]
+        assert [(row["id"], row["pinned"]) for row in rows] == [(pinned, True), (later, False)]
+        assert Conversation.objects.get(pk=pinned).updated_at == before
+        assert client.patch(url, {}, "application/json").status_code == 400
+        assert client.patch(url, {"title": "u"}, "application/json").json()["pinned"] is True
+        assert Client().patch(url, {"pinned": False}, "application/json").status_code == 404
+
+    def test_several_conversations_are_deleted_at_once_and_nobody_elses(self) -> None:
+        client, stranger = Client(), Client()
+        mine = [self.create(client) for _ in range(3)]
+        theirs = self.create(stranger)
+        body = {"ids": [*mine[:2], theirs, str(uuid.uuid4())]}
+        deleted = client.post("/api/conversations/delete/", body, "application/json")
+        assert deleted.json() == {"deleted": 2}
+        left = {str(pk) for pk in Conversation.objects.values_list("pk", flat=True)}
+        assert left == {mine[2], theirs}
+        for ids in ([], ["x"], [str(uuid.uuid4())] * 201):
+            refused = client.post("/api/conversations/delete/", {"ids": ids}, "application/json")
+            assert refused.status_code == 400, ids
+
     def test_search_looks_into_titles_and_messages(self) -> None:
         client = Client()
         conversation = Conversation.objects.get(pk=self.create(client))
@@ -117,6 +144,16 @@ class BodyTests(TestCase):
         response = Client().post("/api/conversations/", "[" * 100_000, "application/json")
         assert response.status_code == 400
         assert not Conversation.objects.exists()
+
+
+class UnknownAddressTests(TestCase):
+    def test_whatever_is_asked_for_below_api_is_told_in_json(self) -> None:
+        for path in ("/api/nothing", "/api/conversations/17/links", "/api/rag/turns/a/events"):
+            response = self.client.get(path, headers={"accept-language": "en"})
+            assert response.status_code == 404
+            assert response.json() == {"code": "not_found", "message": f"Unknown URL: GET {path}."}
+        assert self.client.get("/api/conversations").status_code == 301
+        assert self.client.get("/nothing")["Content-Type"].startswith("text/html")
 
 
 class RagChatTests(TestCase):

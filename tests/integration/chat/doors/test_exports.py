@@ -31,6 +31,15 @@ class ExportTests(ReaderTest):
         for part in (f"# {QUESTION}", f"> {QUESTION}", "À l’accueil [1].", "[1] Guide > Salles"):
             assert part in text
 
+    def test_sources_are_named_with_page_question_and_address(self) -> None:
+        url = "https://a.example/regles"
+        given = {"n": 1, "title": "Guide", "question": "Où ?", "text": "", "page": 3, "url": url}
+        self.source(given)
+        assert f"- [1] Guide, p. 3 – Où ? – {url}" in self.export("md").content.decode()
+        assert f"[1] Guide, p. 3 – Où ? – {url}" in self.pdf_text()
+        self.source({**given, "url": "javascript:alert(1)"})
+        assert "javascript" not in self.export("md").content.decode()
+
     def test_titles_of_others_are_no_markup(self) -> None:
         evil = "[ici](javascript:x) <img src=x> `c` ![p](http://a.example/p.png)"
         self.source({"n": 1, "title": evil, "question": evil, "text": ""})
@@ -54,6 +63,23 @@ class ExportTests(ReaderTest):
         )
         for part in ("Été à l’", "« Œuvre »", "10 €", "• un", "c | d", "Guide > Salles", "« ? »"):
             assert part in text.replace("  ", " ").replace("\u00a0", " "), (part, text)
+
+    def test_pdf_shows_an_answer_as_the_page_does(self) -> None:
+        answer = (
+            "Il est ~~permis~~ interdit : [la règle](https://a.example/r), https://b.example.\n\n"
+            "- [x] fait\n\n![Le plan](https://a.example/plan.png)\n\n$a_1 * b_2$ et 20 km.\n\n$$\nc_1 * d_2\n$$"
+        )
+        Message.objects.filter(pk=self.answer.pk).update(content=answer)
+        text = self.pdf_text()
+        for part in (
+            "~~permis~~ interdit",
+            "la règle (https://a.example/r), https://b.example.",
+            "[x] fait",
+            "Le plan (https://a.example/plan.png)",
+            "$a_1 * b_2$ et 20 km.",
+            "c_1 * d_2",
+        ):
+            assert part in text, (part, text)
 
     def test_any_text_makes_a_pdf(self) -> None:
         for text in (

@@ -208,7 +208,7 @@ class FeedbackTests(ReaderTest):
         failing = mock.patch(
             "chat.thread.verdicts.embedder", side_effect=EmbeddingUnavailableError("down")
         )
-        with failing, self.assertLogs("chat.thread.verdicts", "ERROR"):
+        with failing, self.assertLogs("chat.thread.verdicts", "WARNING"):
             assert self.judge("down").status_code == 200
         assert Feedback.objects.get().reported_at is None
         self.judge("down")

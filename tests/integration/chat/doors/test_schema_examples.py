@@ -8,6 +8,7 @@ from drf_spectacular.generators import SchemaGenerator
 from agents.database import in_database
 from chat.doors.http.schema import EXAMPLES
 from chat.models import Conversation
+from config.version import VERSION
 from tests.factories import make_api_key, make_deployment
 
 
@@ -28,6 +29,12 @@ class SchemaExamplesTest(TestCase):
             body = operations[name][1]["requestBody"]["content"]["application/json"]
             assert body["example"] == example
         assert {"rag_chat", "turn_events", "turn_retry", "turn_stop"} <= set(operations)
+
+    def test_a_version_that_a_caller_names_goes_into_no_header(self) -> None:
+        for version in ("%0a", "%00", "x%22%3bfoo%3d1"):
+            answer = self.client.get(f"/api/schema/?version={version}")
+            assert answer.status_code == 200
+            assert VERSION in answer["Content-Disposition"]
 
     async def test_examples_run(self) -> None:
         deployment = await in_database(lambda: make_deployment(slug="demo"))

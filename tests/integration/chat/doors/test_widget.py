@@ -5,17 +5,20 @@ import json
 import re
 import threading
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client, TestCase, override_settings
 
+import chat
 from agents.database import in_database
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.access.visitors import WidgetVisitor
-from chat.models import Channel, Conversation, Message, TurnStatus
+from chat.doors.widget.views import IMPORTED_SCRIPTS
+from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.doors.test_api import events_of, streamed
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
@@ -88,6 +91,24 @@ class FrameTests(WidgetTests):
             assert f'<html lang="{language}">' in page.content.decode()
             assert self.config(page)["language"] == language
 
+    def test_theme_is_one_of_ours(self) -> None:
+        for wanted, written in (("dark", 'data-theme="dark"'), ("x", '<html lang="fr">')):
+            assert written in self.frame(theme=wanted).content.decode()
+
+    def test_frame_names_all_that_its_script_imports(self) -> None:
+        """The browser asks for all at once, not step by step."""
+        scripts = Path(chat.__file__).parent / "static"
+        met: set[str] = set()
+        waiting = [scripts / "widget" / "frame.js"]
+        while waiting:
+            script = waiting.pop()
+            for name in re.findall(r'from "(\..*?)"', script.read_text(encoding="utf-8")):
+                found = (script.parent / name).resolve()
+                if found.relative_to(scripts).as_posix() not in met:
+                    met.add(found.relative_to(scripts).as_posix())
+                    waiting.append(found)
+        assert met == set(IMPORTED_SCRIPTS)
+
     def test_loader_is_public_and_sets_nothing(self) -> None:
         response = Client().get("/widget.js")
         assert response["Content-Type"].startswith("text/javascript")
@@ -150,6 +171,29 @@ class AskTests(WidgetTests):
         for token in ("", "forged", mine[:-2]):
             assert (await self.ask(token)).status_code == 401
 
+    async def test_visitor_alone_says_what_an_answer_is_worth(self) -> None:
+        mine, other = self.token(), self.token()
+        await streamed(await self.ask(mine))
+        answer = await Message.objects.aget(role="assistant")
+        address = f"/widget/answers/{answer.pk}/feedback"
+        body = {"verdict": "down", "comment": "Non."}
+        for token, origin, status in (
+            ("", None, 401),
+            (other, None, 404),
+            (mine, SITE, 403),
+            (mine, None, 200),
+        ):
+            headers = {"Authorization": f"Visitor {token}"} | ({"Origin": origin} if origin else {})
+            said = await AsyncClient().post(address, body, "application/json", headers=headers)
+            assert said.status_code == status, (token, origin)
+            given = await Feedback.objects.acount()
+            assert given == (status == 200)
+        headers = {"Authorization": f"Visitor {mine}"}
+        assert (
+            await AsyncClient().post(address, {}, "application/json", headers=headers)
+        ).status_code == 400
+        assert (await AsyncClient().delete(address, headers=headers)).status_code == 204
+
     async def test_conversation_of_the_page_is_out_of_reach(self) -> None:
         visitor = uuid.uuid4()
         own = await in_database(make_conversation, self.deployment, visitor=visitor)
@@ -178,6 +222,11 @@ class AskTests(WidgetTests):
         token = self.token()
         for origin, status in (
             ("http://testserver", 200),
+            ("https://testserver", 403),
+            ("ftp://testserver", 403),
+            ("http://testserver:8000", 403),
+            ("http://user@testserver", 403),
+            ("http://testserver/x", 403),
             (SITE, 403),
             ("null", 403),
             ("http://[", 403),
@@ -185,6 +234,19 @@ class AskTests(WidgetTests):
             response = await self.ask(token, headers={"Origin": origin})
             assert response.status_code == status, origin
             assert not response.cookies
+
+    async def test_behind_tls_the_frame_has_the_proxys_scheme(self) -> None:
+        token = self.token()
+        behind = {"Origin": "https://testserver", "X-Forwarded-Proto": "https"}
+        for settings, status in (
+            ({}, 403),
+            ({"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}, 200),
+            # What forms are accepted from.
+            ({"CSRF_TRUSTED_ORIGINS": ["https://testserver"]}, 200),
+        ):
+            with override_settings(**settings):
+                response = await self.ask(token, headers=behind)
+            assert response.status_code == status, settings
 
     async def test_session_says_nothing_here(self) -> None:
         client = AsyncClient()
@@ -233,7 +295,16 @@ def test_origins_are_written_as_browsers_write_them() -> None:
     ):
         assert valid_origin(text) == origin
     for text in (
-        *("", "*", "https://*", "example.org", "https://", "ftp://x.org", "https://x.org/a"),
+        *(
+            "",
+            "*",
+            "https://*",
+            "https://:p@x.org",
+            "example.org",
+            "https://",
+            "ftp://x.org",
+            "https://x.org/a",
+        ),
         *("https://x.org?a", "https://u@x.org", "https://x;y", "https://x'y", "https://x.org:port"),
         *("null", "https://é.org", "https://x.org#a"),
     ):

@@ -107,7 +107,10 @@ class CommandTests(TransactionTestCase):
         ]
         file = self.folder / "questions.jsonl"
         file.write_text("\n".join(map(json.dumps, lines)))
-        result = run("evaluate", self.slug, file)
+        out = StringIO()
+        with pytest.raises(SystemExit):
+            call_command("evaluate", self.slug, str(file), "--json", stdout=out)
+        result = json.loads(out.getvalue())
         assert [set(row) >= ANSWER_KEYS for row in result["rows"]] == [True] * 3
         assert [row["passed"] for row in result["rows"]] == [True, False, True]
         assert (result["summary"]["questions"], result["summary"]["passed"]) == (3, 1)
@@ -118,7 +121,7 @@ class CommandTests(TransactionTestCase):
         preview = run("rebuild_agent_index", self.slug, "--dry-run")
         assert (preview["added"], preview["removed"], preview["changed"]) == (0, 0, 0)
         rebuilt = run("rebuild_agent_index", self.slug)
-        assert set(rebuilt) == REPORT_KEYS | {"generation"}
+        assert set(rebuilt) == REPORT_KEYS | {"generation", "staged"}
         assert (
             run("rebuild_agent_index", self.slug, "--rollback")["generation"]
             < rebuilt["generation"]

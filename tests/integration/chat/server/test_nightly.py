@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents.models import Upkeep, Worker
 from agents.processes.heartbeat import announce
-from agents.processes.upkeep import claim
+from agents.processes.upkeep import claim, night_before
 from chat.models import Conversation
 from chat.server import nightly
 from faqs.models import CachedResponse
@@ -58,12 +58,13 @@ class EndTests(TestCase):
     def test_finished_jobs_go_and_those_that_wait_or_are_recent_stay(self) -> None:
         make_job(BuildStatus.DONE, LONG_AGO)
         make_job(BuildStatus.FAILED, LONG_AGO)
+        make_job(BuildStatus.PARTLY_FAILED, LONG_AGO)
         stay = [
             make_job(BuildStatus.DONE, timezone.now()).pk,
             make_job(BuildStatus.STAGED, LONG_AGO).pk,
             make_job(BuildStatus.QUEUED, None).pk,
         ]
-        assert nightly.retain_now()["jobs"] == 2
+        assert nightly.retain_now()["jobs"] == 3
         assert list(IndexBuild.objects.order_by("pk").values_list("pk", flat=True)) == stay
 
     def test_lines_of_the_admin_log_go(self) -> None:
@@ -120,7 +121,7 @@ class NightTests(TestCase):
             (datetime(2026, 5, 6, 2, 59, tzinfo=zone), datetime(2026, 5, 5, 3, tzinfo=zone)),
             (datetime(2026, 5, 6, 3, 0, tzinfo=zone), datetime(2026, 5, 6, 3, tzinfo=zone)),
         ):
-            assert nightly.night_before(now) == night
+            assert night_before(now) == night
 
     def test_it_is_done_once_a_night(self) -> None:
         make_sessions(1, LONG_AGO)

@@ -234,7 +234,7 @@ class ConversationPageTest(TestCase):
         turn = make_answered()
         page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
         self.assertContains(page, "Quels horaires ?")
-        self.assertContains(page, "De 9 à 17 h.")
+        self.assertContains(page, "De 9 à 17&nbsp;h.")
         self.assertContains(page, admin_url(Turn, "change", turn.pk))
 
     def test_another_conversation_is_not_in_it(self) -> None:
@@ -253,7 +253,7 @@ class WhyPageTest(TestCase):
         for text in (
             "Pourquoi cette réponse",
             "Quels horaires ?",
-            "De 9 à 17 h.",
+            "De 9 à 17&nbsp;h.",
             "elles ne demandent pas la même chose",
             "Combien coûte la carte en 2023 ?",
             "0,720",

@@ -7,6 +7,7 @@ from django.test import TestCase, override_settings
 from django.urls import reverse
 from django.utils.translation import override
 
+from chat.models import Turn
 from chat.staff.refusals import recent_refusals
 from faqs.recall import stored_refusal
 from faqs.second_key.agreement import compare_questions
@@ -50,13 +51,13 @@ class RefusalsTests(TestCase):
             "refused": [stored_refusal(stored, 0.97, "second_key", clashes)],
         }
         make_exchange(self.conversation, "Comment payer par carte ?", "…", trace=[line])
-        [french] = recent_refusals()[0].reasons
+        [french] = recent_refusals(Turn.objects.all())[0].reasons
         assert french == (
             "Peut-on payer par carte ? (0,970) : Les deux questions diffèrent "
             "(type de question : oui ou non ≠ comment)."
         )
         with override("en"):
-            [english] = recent_refusals()[0].reasons
+            [english] = recent_refusals(Turn.objects.all())[0].reasons
         assert "The two questions differ" in english
         assert "(0.970)" in english
 
@@ -64,16 +65,22 @@ class RefusalsTests(TestCase):
         for outcome in ("served", "no_candidate"):
             line = {**refused(), "outcome": outcome}
             make_exchange(self.conversation, f"{outcome} ?", "…", trace=[line])
-        assert recent_refusals() == []
+        assert recent_refusals(Turn.objects.all()) == []
         assert "Aucun refus." in self.page()
 
     def test_refusals_are_filtered_by_text_and_by_step(self) -> None:
         make_exchange(self.conversation, ASKED, "…", trace=[refused()])
         other = [refused("memory_guard", "négation : ∅ ≠ pas")]
         make_exchange(self.conversation, "Faut-il ne pas payer ?", "…", trace=other)
-        assert [each.question for each in recent_refusals(text="2023 ≠ 2024")] == [ASKED]
-        assert [each.step for each in recent_refusals(step="memory_guard")] == ["memory_guard"]
-        assert [each.step for each in recent_refusals(text="NÉGATION")] == ["memory_guard"]
+        assert [
+            each.question for each in recent_refusals(Turn.objects.all(), text="2023 ≠ 2024")
+        ] == [ASKED]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), step="memory_guard")] == [
+            "memory_guard"
+        ]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), text="NÉGATION")] == [
+            "memory_guard"
+        ]
         page = self.page(text="négation", step="memory_guard")
         assert "ne pas payer" in page
         assert ASKED not in page
@@ -82,7 +89,7 @@ class RefusalsTests(TestCase):
     def test_only_the_latest_turns_are_read(self) -> None:
         for number in range(5):
             make_exchange(self.conversation, f"Numéro {number} ?", "…", trace=[refused()])
-        assert [each.question for each in recent_refusals()] == [
+        assert [each.question for each in recent_refusals(Turn.objects.all())] == [
             "Numéro 4 ?",
             "Numéro 3 ?",
             "Numéro 2 ?",

@@ -6,18 +6,21 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from auditlog.models import LogEntry
 from django.conf import settings
 from django.test import TestCase, override_settings
+from django.utils import timezone
 
 from agents.database import in_database
 from agents.exceptions import LLMUnavailableError
 from agents.llm.base import language_model
-from agents.llm.scripted import ScriptedLLM
+from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import Deployment
 from chat.logs import masked
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle
+from chat.runs.stored_events import read_turn
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.stored_answers import DIRECT_MODEL
@@ -28,6 +31,7 @@ from tests.factories import (
     make_conversation,
     make_deployment,
     make_exchange,
+    make_learned,
     make_library,
 )
 
@@ -70,6 +74,7 @@ async def ask(
     conversation: Conversation | None = None,
     *,
     replaces: uuid.UUID | None = None,
+    as_typed: bool = False,
 ) -> tuple[TurnResult, Listener]:
     if conversation is None:
         conversation = await in_database(make_conversation, deployment)
@@ -89,6 +94,7 @@ async def ask(
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
         is_first=claimed.is_first,
+        as_typed=as_typed,
     )
     result = await run_turn(request, listener)
     await settle(request, result)
@@ -115,6 +121,14 @@ class PathTests(TestCase):
         assert "Source : Bibliothèque municipale" in listener.text
         assert result.answer.llm_calls == 0
 
+    async def test_journal_of_changes_costs_a_question_nothing(self) -> None:
+        before = await LogEntry.objects.acount()
+        with scripted(), mock.patch("agents.staff.audit._log_differences") as logged:
+            await ask(self.deployment, KNOWN)
+            await ask(self.deployment, FAR)
+        assert not logged.called
+        assert await LogEntry.objects.acount() == before
+
     async def test_guard_rail_refuses_without_a_model_call_and_saves_both_messages(self) -> None:
         with scripted():
             result, listener = await ask(self.deployment, FAR)
@@ -122,6 +136,49 @@ class PathTests(TestCase):
         assert result.answer.source == AnswerSource.GUARD_RAIL
         assert listener.text.startswith("Je n’ai rien trouvé à ce sujet.")
         assert await in_database(Message.objects.count) == 2
+
+    async def test_answer_that_was_cut_says_so_and_is_not_learned(self) -> None:
+        for finish, said in (("length", "coupée"), ("content_filter", "filtre")):
+            with scripted(ScriptedReply(["À l'accueil [1]."], finish_reason=finish)):
+                result, listener = await ask(self.deployment, NEAR)
+            done = listener.events[-1]
+            assert isinstance(done, Done)
+            assert done.status == "done"
+            assert said in done.as_json()["notice"]
+            assert self.steps(result)["learn"] == "not_kept"
+            turn = await in_database(Turn.objects.latest, "started_at")
+            stored = await in_database(read_turn, turn.pk)
+            assert stored.log is not None
+            assert said in stored.log.events[-1].as_json()["notice"]
+
+    async def test_source_says_when_its_document_was_read(self) -> None:
+        result, _listener = await ask(self.deployment, KNOWN)
+        assert result.answer.sources[0]["date"] == timezone.now().date().isoformat()
+
+    async def test_refusal_offers_what_the_desk_answers_and_whom_to_ask(self) -> None:
+        overlay = {"contact": "Écrivez à accueil@example.org."}
+        await in_database(Deployment.objects.update, config_overlay=overlay)
+        _result, listener = await ask(self.deployment, FAR)
+        assert "Écrivez à accueil@example.org.\n\nVous pouvez me demander :" in listener.text
+        done = listener.events[-1]
+        assert isinstance(done, Done)
+        assert done.as_json()["suggestions"] == [KNOWN, "Combien coûte la carte de lecteur ?"]
+
+    async def test_question_that_a_refusal_offers_is_answered_whatever_its_words(self) -> None:
+        leaning = "Et combien coûte la salle ?"
+        await in_database(make_learned, self.deployment.agent, question=leaning)
+        conversation = await in_database(make_conversation, self.deployment)
+        _result, refusal = await ask(self.deployment, FAR, conversation)
+        assert f"- {leaning}" in refusal.text
+        result, _listener = await ask(self.deployment, leaning, conversation)
+        assert result.answer.source == AnswerSource.DIRECT_QA
+        assert result.choice is None
+
+    async def test_refusal_that_staff_wrote_stands_as_it_is(self) -> None:
+        overlay = {"guard_rail_message": "Demandez à l’accueil."}
+        await in_database(Deployment.objects.update, config_overlay=overlay)
+        _result, listener = await ask(self.deployment, FAR)
+        assert listener.text == "Demandez à l’accueil."
 
     async def test_near_question_goes_to_the_model_with_numbered_passages(self) -> None:
         with scripted(["À l'", "accueil [1]", " et [9]."]):

@@ -759,8 +759,8 @@ class SectionTenTests(LoopTestCase):
         assert (result.answer.text, ran) == ("Pardon.", [])
 
 
-def served(server: ModelServer, key: str = "k") -> override_settings:
-    options = {"base_url": server.base_url, "model": "strict", "api_key": key}
+def served(server: ModelServer, key: str = "k", **more: Any) -> override_settings:
+    options = {"base_url": server.base_url, "model": "strict", "api_key": key, **more}
     backend = "agents.llm.openai.OpenAILanguageModel"
     return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": options}})
 

@@ -236,7 +236,7 @@ class StagedIndexTest(TestCase):
         build = self.stage()
         page = self.client.get(admin_url(IndexBuild, "change", build.pk))
         self.assertContains(page, "Mettre en service")
-        self.assertContains(page, "0 ajoutés, 0 retirés, 0 modifiés")
+        self.assertContains(page, "ajoutés : 0 · retirés : 0 · modifiés : 0")
         assert "mis en service" in shown_messages(self.decide(build, "approve"))
         run_build(build.pk)
         assert vector_store().resolve_alias(self.alias) == build.generation

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import os
 import sqlite3
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,6 +59,14 @@ class AddDocumentsTests(TestCase):
     def test_file_given_twice_is_one_document(self) -> None:
         run("add_documents", self.agent.slug, self.folder / "a", self.folder / "a/readme.md")
         assert self.names() == {"readme.md"}
+
+    def test_name_that_is_not_utf8_is_kept_with_a_mark(self) -> None:
+        path = os.fsencode(self.folder) + b"/caf\xe9.md"
+        with open(path, "wb") as file:
+            file.write(FAQ_TEXT.encode())
+        for _time in range(2):
+            assert run("add_documents", self.agent.slug, self.folder)["documents"] == 3
+        assert self.names() == {"a/readme.md", "b/readme.md", "caf\ufffd.md"}
 
     def test_path_that_is_too_long_for_a_name_is_reported(self) -> None:
         long = self.folder / ("d" * 200) / ("e" * 200) / ("f" * 150)

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from celery import current_app
 from celery.exceptions import OperationalError as BrokerError
 from django.core.files.base import ContentFile
 from django.core.management import call_command
@@ -119,7 +120,7 @@ class FailureTests(TestCase):
 
     def test_broker_that_is_away_is_said_until_a_worker_comes(self) -> None:
         away = mock.patch(
-            "knowledge.indexing.jobs.queue.current_app.send_task", side_effect=BrokerError("away")
+            "agents.processes.asking.current_app.send_task", side_effect=BrokerError("away")
         )
         with away, self.captureOnCommitCallbacks(execute=True):
             build = enqueue_documents(agent=self.agent, document_ids=[self.documents[0].pk])
@@ -205,6 +206,20 @@ class FailureTests(TestCase):
         with mock.patch.object(lease, "nudge") as nudge:
             reap_builds()
         nudge.assert_not_called()
+
+    def test_jobs_that_wait_have_a_message_each_however_often_a_worker_looks(self) -> None:
+        for document in self.documents:
+            enqueue_documents(agent=self.agent, document_ids=[document.pk])
+        past = timezone.now() - timedelta(minutes=5)
+        IndexBuild.objects.update(created_at=past)
+        with current_app.connection_for_write() as broker:
+            messages = broker.SimpleQueue(current_app.conf.task_default_queue)
+            for _look in range(3):
+                reap_builds()
+            assert messages.qsize() == len(self.documents)
+            messages.get(timeout=5).ack()
+            reap_builds()
+            assert messages.qsize() == len(self.documents)
 
     def test_second_run_of_the_same_files_embeds_nothing_and_asks_no_model(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)

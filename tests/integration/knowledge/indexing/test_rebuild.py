@@ -8,6 +8,7 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
+from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
@@ -15,7 +16,7 @@ from knowledge.indexing import points
 from knowledge.indexing.jobs.lease import reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.points import PlannedPoint, register_point_source
+from knowledge.indexing.points import PlannedPoint, PointSource
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.models import BuildStatus, Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
@@ -59,9 +60,10 @@ class RebuildTests(TestCase):
         assert build.report["points"] == self.store.count(self.alias) == 5
 
     def test_points_of_registered_sources_come_along(self) -> None:
-        with mock.patch.object(points, "_sources", []):
-            register_point_source(faq_source)
-            register_point_source(faq_source)
+        sources: Hooks[PointSource] = Hooks()
+        with mock.patch.object(points, "_sources", sources):
+            sources.register(faq_source)
+            sources.register(faq_source)
             self.rebuild()
         assert FAQ_POINT_ID in self.store.fetch(self.alias, [FAQ_POINT_ID])
 

@@ -1,5 +1,6 @@
 """Pages and sitemaps of the web as documents: fetched from a real server on loopback, refreshed, gone and back."""
 
+import errno
 import gzip
 import io
 import json
@@ -10,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.core.files.storage import FileSystemStorage
 from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 from django.utils import timezone
@@ -35,6 +37,7 @@ from knowledge.models import (
     WebSource,
 )
 from knowledge.search import confirm_passages
+from knowledge.tasks import run_index_build
 from tests.admin_pages import (
     client_of,
     make_staff,
@@ -180,6 +183,21 @@ class PageTests(TestCase):
         assert (build.status, build.attempts) == (BuildStatus.DONE, 2)
         assert self.agent.documents.get().status == DocumentStatus.INDEXED
 
+    def test_page_that_finds_the_disk_full_is_tried_again_by_the_worker(self) -> None:
+        with site_of(page=page("carte")) as site:
+            build = create_refresh(add_source(agent=make_agent(), address=site.url("/page")))
+            full = OSError(errno.ENOSPC, "No space left on device")
+            with mock.patch.object(FileSystemStorage, "save", side_effect=full):
+                run_build(build.pk, may_retry=True)
+            build.refresh_from_db()
+            assert build.status == BuildStatus.QUEUED
+            assert "Le disque est plein" in build.error
+            IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
+            run_build(build.pk, may_retry=True)
+        build.refresh_from_db()
+        assert build.status == BuildStatus.DONE
+        assert Document.objects.get().status == DocumentStatus.INDEXED
+
     def test_what_cannot_be_read_is_a_failed_document_with_its_reason(self) -> None:
         with site_of(film=Answer(b"\0\1", kind="video/mp4")) as site:
             refresh(add_source(agent=self.agent, address=site.url("/film")))
@@ -213,6 +231,21 @@ class PageTests(TestCase):
         for address in ("ftp://a.example/", "http://u:p@a.example/", "http://a.example/a b", "x"):
             with pytest.raises(PageRefusedError):
                 add_source(agent=self.agent, address=address)
+
+
+class LoggedTests(TestCase):
+    def test_page_that_is_refused_costs_a_worker_one_line_and_no_traceback(self) -> None:
+        source = add_source(agent=make_agent(), address="http://127.0.0.1/")
+        build = create_refresh(source)
+        with self.assertLogs() as logged:
+            run_index_build.apply(args=(build.pk,))
+        build.refresh_from_db()
+        assert build.status == BuildStatus.FAILED
+        assert "internal address" in build.error
+        [line] = [record for record in logged.records if "internal address" in record.getMessage()]
+        assert not any(record.exc_info or record.exc_text for record in logged.records)
+        assert line.levelname == "WARNING"
+        assert "\n" not in line.getMessage()
 
 
 class GuardTests(TestCase):

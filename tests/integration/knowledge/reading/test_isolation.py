@@ -10,15 +10,16 @@ from unittest import mock
 import pytest
 from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
 from knowledge.reading import isolation
 from knowledge.reading.isolation import Reader, read_here
+from tests.servers.small_disk import small_disk
 
 FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte 86 euros.\n"
 
 #: A child like the real one whose parser obeys the file's name.
 CHILD = """
-import os, sys, time
+import errno, os, sys, time
 from knowledge.reading import child
 def obedient(data, *, filename, layout=None):
     if filename.startswith("hang"):
@@ -29,6 +30,15 @@ def obedient(data, *, filename, layout=None):
         [bytearray(1 << 26) for _ in range(1 << 10)]
     if filename.startswith("bug"):
         raise KeyError("unexpected")
+    if filename == "full.md":
+        raise OSError(errno.ENOSPC, "No space left on device")
+    if filename == "full-while-parsed.md":
+        try:
+            raise OSError(errno.EDQUOT, "Quota exceeded")
+        except OSError as error:
+            raise unreadable("as if damaged", "damaged") from error
+    if filename == "no-temporary-folder.md":
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
     if filename.startswith("print"):
         print("a library speaks", flush=True)
     return real(data, filename=filename, layout=layout)
@@ -36,6 +46,8 @@ load_models = child._load_models
 def patched_load():
     global real
     load_models()
+    global unreadable
+    from knowledge.parsing.base import unreadable
     import knowledge.reading.isolation as isolation
     real, isolation.read_here = isolation.read_here, obedient
 child._load_models = patched_load
@@ -104,6 +116,43 @@ def test_unexpected_error_of_a_parser_is_a_refusal(reader: Reader) -> None:
         reader.read(FAQ.encode(), filename="bug.md")
 
 
+@pytest.mark.parametrize("name", ["full.md", "full-while-parsed.md", "no-temporary-folder.md"])
+def test_disk_without_space_is_not_the_fault_of_the_file(reader: Reader, name: str) -> None:
+    with pytest.raises(DiskFullError):
+        reader.read(FAQ.encode(), filename=name)
+    assert reader.read(FAQ.encode(), filename="next.md").drafts
+
+
+def test_full_disk_of_temporary_files_is_told_and_the_file_is_read_when_there_is_space(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PARSE_ISOLATED = True
+    # Long enough for its language to be looked at, whose model is unpacked into a temporary file.
+    text = (
+        FAQ + "\nLa mairie est ouverte du lundi au vendredi, de neuf heures à midi.\n" * 20
+    ).encode()
+    with (
+        small_disk(tmp_path / "disk", size=200_000_000) as disk,
+        isolation.isolated_reader() as found,
+    ):
+        if disk is None:
+            pytest.skip("nothing can be mounted here")
+        monkeypatch.setenv("TMPDIR", str(disk.folder))
+        # Python takes another folder where not even a word can be written.
+        disk.fill(leave=8_192)
+        with pytest.raises(DiskFullError):
+            found.read(text, filename="a.md")
+        disk.empty()
+        assert found.read(text, filename="a.md").drafts
+
+
+def test_reader_that_cannot_start_is_not_the_fault_of_the_file(settings: Settings) -> None:
+    settings.PARSE_ISOLATED = True
+    ends = mock.patch.object(isolation, "_MODULE", "knowledge.reading.nothing")
+    with ends, isolation.isolated_reader() as reader, pytest.raises(MachineTroubleError):
+        reader.shape(FAQ.encode(), filename="a.html")
+
+
 def test_what_a_library_prints_does_no_harm(reader: Reader) -> None:
     assert reader.read(FAQ.encode(), filename="print.md").drafts
 
@@ -113,3 +162,11 @@ def test_without_isolation_an_unexpected_error_is_a_refusal_too(settings: Settin
     with mock.patch.object(isolation, "parse_document", side_effect=RecursionError):
         with pytest.raises(UnreadableDocumentError):
             Reader().read(b"x", filename="a.md")
+
+
+def test_nul_far_into_a_text_is_left_out(reader: Reader) -> None:
+    text = b"\xef\xbb\xbf" + b"La carte vaut dix euros. " * 9_000 + b"Fin \0 du texte."
+    drafts = reader.read(text, filename="long.txt").drafts
+    said = [draft.content for draft in drafts if "Fin" in draft.content]
+    assert said
+    assert "\0" not in said[0]

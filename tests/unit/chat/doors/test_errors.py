@@ -67,9 +67,10 @@ V1 = [
     (LLMUnavailableError(), 503, "server_error", "llm_unavailable"),
     (LLMRateLimitedError(), 503, "server_error", "llm_rate_limited"),
     (ours.ServerStoppingError(), 503, "server_error", "server_stopping"),
+    (ours.OverloadedError(), 503, "server_error", "overloaded"),
     (InterruptedTurnError(), 503, "server_error", "interrupted"),
     (ours.ThreadConflictError(version=1), 503, "server_error", "thread_conflict"),
-    (ours.ConversationNotFoundError(), 500, "server_error", "conversation_not_found"),
+    (ours.ConversationNotFoundError(), 404, "invalid_request_error", "conversation_not_found"),
     (ours.IsolationError(), 500, "server_error", "isolation"),
     (ApplicationError(), 500, "server_error", "internal_error"),
 ]

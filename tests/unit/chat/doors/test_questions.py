@@ -34,6 +34,9 @@ def test_answer_goes_out_as_html_whose_citations_lead_to_its_sources() -> None:
         "title",
         "agent",
         "score",
+        "suggestions",
+        "notice",
+        "readAs",
     }
     assert set(frame) == {"type", "id"} | told
 

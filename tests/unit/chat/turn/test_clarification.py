@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chat.turn.clarification import (
     FIRST_PASSAGES,
+    REFUSAL_OFFER,
     _asking,
     none_was_meant,
     options_for,
@@ -71,6 +72,15 @@ def test_a_precision_that_is_left_open_may_be_offered_and_another_never() -> Non
     of_2023, of_2024 = (f"Comment accéder au dossier de {year} ?" for year in (2023, 2024))
     assert offered(hit(of_2023, 0.6), hit(of_2024, 0.6)) == [of_2023, of_2024]
     assert offered(hit(of_2023, 0.6), hit(MEDICAL, 0.6), asked=of_2024) == []
+
+
+def test_answers_that_differ_in_a_sign_are_two() -> None:
+    older, younger = (
+        hit(MEDICAL, 0.6, "≥ 18 ans : gratuit."),
+        hit(POLICE, 0.6, "≤ 18 ans : gratuit"),
+    )
+    assert len(offered(older, younger)) == 2
+    assert offered(older, replace(younger, content="« ≥ 18 ans » : gratuit")) == []
 
 
 def test_a_question_further_behind_than_the_margin_is_not_offered() -> None:
@@ -135,6 +145,8 @@ def test_a_choice_is_known_in_either_language_and_nothing_else_is(language: str)
     assert not was_offered("Autre chose ?", history)
     assert not was_offered(POLICE, [])
     assert not was_offered(POLICE, [Exchange(uuid.uuid4(), ASKED, f"Voici :\n- {POLICE}")])
+    refusal = f"Je n’ai rien trouvé à ce sujet.\n\n{REFUSAL_OFFER}\n\n- {POLICE}"
+    assert was_offered(POLICE, [Exchange(uuid.uuid4(), ASKED, refusal)])
 
 
 @pytest.mark.parametrize("language", ["fr", "en"])

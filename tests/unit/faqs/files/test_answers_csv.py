@@ -66,6 +66,7 @@ def test_rows_know_the_line_they_begin_on() -> None:
     [
         "question;réponse;catégorie\nPrix ?;12 €;Tarifs\n".encode("cp1252"),
         "\ufeffQuestion\tRéponse\tCatégorie\nPrix ?\t12 €\tTarifs\n".encode(),
+        "Questions,Réponses,Catégorie\nPrix ?,12 €,Tarifs\n".encode(),
         "id,category,answer,question\n7,Tarifs,12 €,Prix ?\n".encode("utf-16"),
     ],
 )

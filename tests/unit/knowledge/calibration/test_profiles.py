@@ -13,7 +13,6 @@ from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import (
     Calibrated,
     Rate,
-    known_models,
     threshold_profile,
     use_calibrations,
 )
@@ -48,25 +47,20 @@ def test_openai_profile_keeps_the_seeds_values() -> None:
     profile = threshold_profile("text-embedding-3-small")
     assert profile is not None
     assert (profile.direct_answer, profile.memory, profile.guard_rail) == (0.95, 0.85, 0.5)
-    assert not profile.measured
 
 
-@pytest.mark.parametrize("model", known_models())
+@pytest.mark.parametrize("model", ["text-embedding-3-small", USE, "multilingual-e5-small"])
 def test_profiles_are_complete_and_ordered(model: str) -> None:
     profile = threshold_profile(model)
     assert profile is not None
     thresholds = (profile.guard_rail, profile.memory, profile.direct_answer)
     assert list(thresholds) == sorted(value for value in thresholds if value is not None)
     assert all(value is not None and 0 < value <= 1 for value in thresholds)
-    rates = (profile.direct_hit, profile.direct_false_hit, profile.guard_pass)
-    assert all((rate is not None) == profile.measured for rate in rates)
-    assert profile.source
 
 
-def test_use_serves_no_more_wrong_answers_than_its_profile_says() -> None:
+def test_use_serves_no_more_wrong_answers_than_were_measured() -> None:
     profile = threshold_profile(USE)
     assert profile is not None
-    assert profile.direct_false_hit is not None
     assert profile.memory is not None
     traps = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     traps = [pair for pair in traps if not pair["same_answer"]]
@@ -77,7 +71,7 @@ def test_use_serves_no_more_wrong_answers_than_its_profile_says() -> None:
         for pair, cosine in zip(traps, (first * second).sum(axis=1), strict=True)
         if cosine >= profile.memory and compare_questions(pair["a"], pair["b"]).agrees
     ]
-    assert len(served) / len(traps) <= profile.direct_false_hit.high
+    assert len(served) / len(traps) <= Rate(1, 120).high
 
 
 def _calibrated(index: str = "", threshold: float | None = 0.7) -> Calibrated:
@@ -107,7 +101,6 @@ def test_a_calibration_stands_over_the_shipped_profile() -> None:
     assert profile is not None
     assert (profile.direct_answer, profile.memory) == (0.7, 0.7)
     assert profile.guard_rail == shipped.guard_rail
-    assert profile.source == "pairs.jsonl"
 
 
 @pytest.mark.usefixtures("_shipped_profiles_after")

@@ -59,6 +59,16 @@ def test_faq_page_data_are_questions() -> None:
     assert parsed.blocks[-1].text == "Dix **euros**."
 
 
+def test_half_a_character_in_faq_page_data_costs_nothing_else() -> None:
+    data = (
+        r'{"@type": "Question", "name": "Quel\u0000 prix \ud800 ?", '
+        r'"acceptedAnswer": {"@type": "Answer", "text": "Dix euros \udfff."}}'
+    )
+    parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
+    assert [block.text for block in parsed.blocks] == ["Texte.", "Dix euros \ufffd."]
+    assert parsed.blocks[-1].question == "Quel prix \ufffd ?"
+
+
 def test_broken_faq_page_data_are_ignored() -> None:
     parsed = parse("<p>Texte.</p>", '<script type="application/ld+json">{"@type": </script>')
     assert [block.text for block in parsed.blocks] == ["Texte."]

@@ -134,6 +134,71 @@ def test_page_without_text_is_noticed() -> None:
     assert "page 2" in parsed.notices[0]
 
 
+def hand_made(
+    *,
+    catalog: str = "",
+    pages: str = "/Kids [3 0 R] /Count 1",
+    page: str = "",
+    text: str = SENTENCE,
+) -> bytes:
+    """A file of one page, with more entries in its objects."""
+    drawn = f"BT /F 12 Tf 72 700 Td ({text}) Tj ET"
+    objects = (
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
+        f"<< /Type /Pages {pages} >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> {page} >>",
+        f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    )
+    data, places = b"%PDF-1.7\n", b""
+    for number, each in enumerate(objects, start=1):
+        places += b"%010d 00000 n \n" % len(data)
+        data += f"{number} 0 obj\n{each}\nendobj\n".encode("cp1252")
+    end = b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(data)
+    return data + b"xref\n0 6\n0000000000 65535 f \n" + places + end
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "/MediaBox [0 0 1 1]",
+        "/MediaBox [0 0 0 0]",
+        "/MediaBox [612 792 0 0]",
+        "/MediaBox [0 0 2000000000 2000000000]",
+        "/CropBox [0 0 1 1]",
+        "/CropBox [5000 5000 6000 6000]",
+        "/UserUnit 100000000000000000000",
+        "/Rotate 45",
+        "/Rotate -450",
+    ],
+)
+def test_page_of_a_strange_size_or_turn_is_read(page: str) -> None:
+    parsed = parse_document(hand_made(page=page), filename="guide.pdf")
+    assert [block.text for block in parsed.blocks] == [SENTENCE.strip()]
+    assert all(0 <= share <= 1 for line in parsed.lines for share in line.box)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        "/Kids [] /Count 0",
+        "/Kids [2 0 R] /Count 3",
+        "/Kids [2 0 R 3 0 R] /Count 2",
+        "/Kids [3 0 R] /Count 900",
+    ],
+)
+def test_tree_of_pages_without_a_page_or_in_a_circle_is_refused(pages: str) -> None:
+    assert "abîmé" in refusal(hand_made(pages=pages))
+
+
+def test_form_that_one_program_alone_can_show_is_refused() -> None:
+    text = "Please wait... If this message is not eventually replaced"
+    form = "/AcroForm << /Fields [] /XFA (x) >>"
+    assert "XFA" in refusal(hand_made(catalog=f"/NeedsRendering true {form}", text=text))
+    parsed = parse_document(hand_made(catalog=form), filename="guide.pdf")
+    assert parsed.blocks[0].text == SENTENCE.strip()
+
+
 def test_too_many_pages_are_refused(settings: Settings) -> None:
     settings.MAX_DOCUMENT_PAGES = 1
     assert "trop de pages" in refusal(bytes(make_pdf(("A", SENTENCE), ("B", SENTENCE)).output()))

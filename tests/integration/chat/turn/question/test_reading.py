@@ -4,12 +4,19 @@ from django.test import TestCase
 
 from agents.database import in_database
 from chat.models import AnswerSource, Message, Role
+from chat.protocol import Done
 from chat.staff.explanation import explain_trace
-from tests.factories import make_library
-from tests.integration.chat.turn.test_path import KNOWN, ask
+from tests.factories import make_library, make_synonym
+from tests.integration.chat.turn.test_path import KNOWN, Listener, ask
 
 SHOUTED = "BONJOUR, POUVEZ-VOUS ME DIRE COMBEIN COUTE LA CARTE DE LECTEUR SVP ? MERCI D'AVANCE"
 READ = "Combien coûte la carte de lecteur ?"
+
+
+def told(listener: Listener) -> str:
+    done = listener.events[-1]
+    assert isinstance(done, Done)
+    return str(done.as_json()["readAs"])
 
 
 class ReadingTests(TestCase):
@@ -29,6 +36,28 @@ class ReadingTests(TestCase):
         assert (line["outcome"], line["detail"]) == ("read", READ)
         explained = explain_trace(result.trace.lines)[1]
         assert READ in explained.detail
+
+    async def test_reader_is_told_what_was_read_and_may_have_it_as_typed(self) -> None:
+        _result, listener = await ask(self.deployment, SHOUTED)
+        assert told(listener) == READ
+        result, listener = await ask(self.deployment, SHOUTED, as_typed=True)
+        assert told(listener) == ""
+        line = next(line for line in result.trace.lines if line["step"] == "reading")
+        assert (line["outcome"], line["detail"]) == ("as_typed", "")
+
+    async def test_greeting_that_is_left_out_is_not_told(self) -> None:
+        result, listener = await ask(self.deployment, f"Bonjour, {KNOWN} Merci !")
+        assert result.answer.source == AnswerSource.DIRECT_QA
+        assert told(listener) == ""
+
+    async def test_other_form_of_an_acronym_is_told(self) -> None:
+        agent = self.deployment.agent
+        await in_database(make_synonym, agent, "BM", "bibliothèque municipale")
+        asked = "Quels sont les horaires d'ouverture de la BM ?"
+        _result, listener = await ask(self.deployment, asked)
+        assert "bibliothèque municipale" in told(listener)
+        _result, listener = await ask(self.deployment, asked, as_typed=True)
+        assert told(listener) == ""
 
     async def test_tidy_question_is_read_as_typed(self) -> None:
         result, _listener = await ask(self.deployment, KNOWN)

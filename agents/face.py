@@ -1,0 +1,103 @@
+"""A site's own face: the words and the colour of a deployment, in the reader's language and for both themes.
+
+Words have a French and an English text; whichever is missing, the other stands in. A colour is chosen once, for light paper; the
+one for dark paper is made of it, lighter until it is read there.
+"""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import get_language
+from django.utils.translation import gettext_lazy as _
+
+#: What words need on their paper (WCAG 2.2, AA).
+LEAST_CONTRAST = 4.5
+#: The papers of `chat.css` that the accent stands on, the worst of each theme.
+LIGHT_PAPER, DARK_PAPER = "#ece7db", "#243031"
+WHITE, BLACK = "#ffffff", "#000000"
+_LIGHTER_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The accent of a theme, and the words on it."""
+
+    accent: str
+    ink: str
+
+
+def contrast(one: str, other: str) -> float:
+    """Between two colours `#rrggbb`, from 1 to 21 (WCAG)."""
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def colours(accent: str) -> tuple[Colours, Colours]:
+    """For light paper and for dark."""
+    steps = (_mixed(accent, WHITE, step / _LIGHTER_STEPS) for step in range(_LIGHTER_STEPS + 1))
+    lighter = next(each for each in steps if contrast(each, DARK_PAPER) >= LEAST_CONTRAST)
+    return _with_ink(accent), _with_ink(lighter)
+
+
+def style_of(accent: str) -> str:
+    """The style sheet of a colour, empty without one: nothing of it is anybody's own words."""
+    if not accent:
+        return ""
+    light, dark = colours(accent)
+    return (
+        f":root{{--accent:light-dark({light.accent},{dark.accent});"
+        f"--accent-ink:light-dark({light.ink},{dark.ink});"
+        "--accent-soft:color-mix(in srgb,var(--accent) 14%,var(--surface))}"
+    )
+
+
+def style_source(style: str) -> str:
+    """What a page's policy says of its style sheets: this site's, and this one."""
+    if not style:
+        return "'self'"
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"'self' 'sha256-{digest}'"
+
+
+def validate_accent(text: str) -> None:
+    """A colour that is read on light paper; the dark one is made so."""
+    if not re.fullmatch(r"#[0-9a-fA-F]{6}", text):
+        raise ValidationError(_("Une couleur s’écrit #rrvvbb, par exemple #17565c."))
+    found = contrast(text, LIGHT_PAPER)
+    if found < LEAST_CONTRAST:
+        raise ValidationError(
+            _(
+                "Trop claire pour être lue : contraste de %(found)s avec le papier, il en faut %(least)s."
+            ),
+            params={"found": f"{found:.1f}", "least": LEAST_CONTRAST},
+        )
+
+
+def worded(french: str, english: str) -> str:
+    """The text in the reader's language, or the other."""
+    first, second = (english, french) if get_language() == "en" else (french, english)
+    return first or second
+
+
+def _with_ink(accent: str) -> Colours:
+    return Colours(accent, max((WHITE, BLACK), key=lambda ink: contrast(accent, ink)))
+
+
+def _parts(colour: str) -> list[int]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def _mixed(colour: str, other: str, share: float) -> str:
+    pairs = zip(_parts(colour), _parts(other), strict=True)
+    return "#" + "".join(f"{round(one + (two - one) * share):02x}" for one, two in pairs)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (each / 255 for each in _parts(colour))
+    ]
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -1,0 +1,428 @@
+"""Who changed what: every change of a setting, a text or a decision leaves a line with before and after, by any door.
+
+django-auditlog keeps the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create`, which send no signal, are
+seen by the managers of the models below, which are told apart by column: one that counts or that the program keeps for itself
+costs nothing. Conversations, turns, messages, vectors and usage are in no line, and neither are the words of visitors: rows that
+are made of such words are named by number. Secrets are masked.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from auditlog.models import LogEntry
+from auditlog.registry import auditlog
+from auditlog.signals import pre_log
+from celery import current_task
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+from django.db.models.signals import pre_delete, pre_save
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.decorators import sync_and_async_middleware
+from django.utils.translation import gettext_lazy
+
+from agents.effective import settings_refusals
+from agents.models import Agent, RuntimeSettings
+
+MASK = "•••"
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What of a model is logged. `columns`: empty for all that forms may change, but for those in `left_out`."""
+
+    columns: str = ""
+    left_out: str = ""
+    masked: str = ""
+    related: str = ""
+    #: Whether rows that are made or deleted are logged too.
+    births: bool = True
+    #: Whether the program's own changes are none: it makes and changes such rows all the time.
+    by_people: bool = False
+    #: Whether a row's own words may stand in the log; those of visitors may not.
+    is_named: bool = True
+    #: Whether a line can be taken back: a setting or a text, rather than a decision on the way.
+    is_restorable: bool = True
+    #: Columns that are never put back: they name something outside the row, or are not for everybody to give who may change it.
+    fixed: str = ""
+    #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
+    page: str = ""
+
+
+#: By model. What is not here is not logged.
+LOGGED = {
+    "agents.runtimesettings": Logged(),
+    "agents.agent": Logged(fixed="slug"),
+    "agents.deployment": Logged(related="groups"),
+    "agents.specialist": Logged(page="agents.deployment"),
+    "agents.agentlimit": Logged(related="agents", page="auth.user"),
+    "auth.user": Logged(
+        left_out="last_login",
+        masked="password",
+        related="groups user_permissions",
+        fixed="is_superuser",
+    ),
+    "auth.group": Logged(related="permissions"),
+    "knowledge.category": Logged(),
+    "knowledge.websource": Logged(),
+    "knowledge.document": Logged(
+        "agent name title category enabled file_hash folder", fixed="name file_hash"
+    ),
+    "knowledge.chunk": Logged(
+        "content parent_context knowledge_units enabled", births=False, by_people=True
+    ),
+    "knowledge.synonym": Logged("short long state", by_people=True),
+    "knowledge.questionoverlap": Logged("dismissed", births=False, by_people=True),
+    "knowledge.indexbuild": Logged("agent kind method status", by_people=True, is_restorable=False),
+    "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
+    "knowledge.pairverdict": Logged("same_answer", is_named=False),
+    "faqs.learnedresponse": Logged(
+        "agent question answer category status status_reason review_date"
+    ),
+    "faqs.phrasing": Logged("text", is_restorable=False, page="faqs.learnedresponse"),
+    "faqs.cachedresponse": Logged(
+        "answer status status_reason review_on", births=False, is_named=False
+    ),
+    "faqs.questiongroup": Logged(
+        "status response", births=False, is_named=False, is_restorable=False
+    ),
+    "faqs.optionchoice": Logged("status", births=False, is_named=False, is_restorable=False),
+    "chat.feedback": Logged(
+        "owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False
+    ),
+    "chat.goldenset": Logged(),
+    "chat.goldenquestion": Logged(
+        "expected note", births=False, is_named=False, is_restorable=False
+    ),
+    "chat.goldenrun": Logged("override_reason", births=False, is_restorable=False),
+    "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
+    "chat.servicetoken": Logged(related="deployments"),
+    "tools_registry.tooloverride": Logged(births=False, related="agents"),
+    "tools_registry.toolexample": Logged(is_restorable=False, page="tools_registry.tooloverride"),
+    "tools_registry.labelledquestion": Logged(related="expected"),
+    "tools_registry.toolsource": Logged(left_out="document", masked="headers command"),
+    "tools_registry.remotetool": Logged("needs_approval is_allowed", births=False),
+}
+
+#: What a line says of an index that another took the place of, by hand: no column of a row.
+INDEX_IN_SERVICE = "index_in_service"
+
+# --- Who acts, and by which door -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who acts, of whom a request knows the person once it is asked; and by which door."""
+
+    request: HttpRequest | None = None
+    person: Any = None
+    origin: str = ""
+    has_account: bool = True
+
+
+_NOBODY = Acting()
+_acting: ContextVar[Acting] = ContextVar("acting", default=_NOBODY)
+
+
+@contextmanager
+def _while(now: Acting) -> Iterator[None]:
+    token = _acting.set(now)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
+
+
+def acting(person: Any = None, *, origin: str) -> AbstractContextManager[None]:
+    """Whatever is changed within is this person's doing (or that of whoever asks), by this door: `import`, `restore`…"""
+    return _while(Acting(_acting.get().request, person, origin))
+
+
+@sync_and_async_middleware
+def remember_who_asks(get_response: Any) -> Any:
+    """Changes that a request makes are those of its user; nothing is looked up before one is made."""
+
+    async def asynchronous(request: HttpRequest) -> Any:
+        with _while(Acting(request)):
+            return await get_response(request)
+
+    def synchronous(request: HttpRequest) -> Any:
+        with _while(Acting(request)):
+            return get_response(request)
+
+    return asynchronous if iscoroutinefunction(get_response) else synchronous
+
+
+def _person() -> Any:
+    now = _acting.get()
+    user = now.person or getattr(now.request, "user", None)
+    return user if user is not None and user.is_authenticated else None
+
+
+def origin() -> str:
+    """`admin`, `api`, `page`, `import`, `restore`, `worker` or `command`."""
+    now = _acting.get()
+    if now.origin:
+        return now.origin
+    if now.request is not None:
+        first = now.request.path.lstrip("/").partition("/")[0]
+        return {"admin": "admin", "api": "api", "v1": "api"}.get(first, "page")
+    if current_task:
+        return "worker"
+    return "page" if "config.asgi" in sys.modules else "command"
+
+
+# --- Writing lines ---------------------------------------------------------------------------------------------------
+
+
+def masked(_value: str) -> str:
+    return MASK
+
+
+def _rule(model: type[models.Model]) -> Logged | None:
+    return LOGGED.get(model._meta.label_lower)
+
+
+def _columns(model: type[models.Model], rule: Logged) -> list[str]:
+    names = rule.columns.split() or [
+        field.name
+        for field in model._meta.concrete_fields
+        if field.editable and not field.primary_key
+    ]
+    return [name for name in names if name not in rule.left_out.split()]
+
+
+def _may_log(sender: type[models.Model], action: int, **_kwargs: Any) -> bool:
+    rule = _rule(sender)
+    if rule is None or (rule.by_people and _person() is None):
+        return False
+    return rule.births or action == LogEntry.Action.UPDATE
+
+
+def _complete(instance: LogEntry, **_kwargs: Any) -> None:
+    """Who, by which door; and no words of a visitor."""
+    if instance.pk is not None:
+        return
+    person = _person()
+    instance.actor = person if _acting.get().has_account else None
+    instance.additional_data = {
+        "origin": origin(),
+        "who": person.get_username() if person is not None else "",
+    }
+    model = instance.content_type.model_class()
+    rule = _rule(model) if model is not None else None
+    if model is not None and rule is not None and not rule.is_named:
+        instance.object_repr = f"{model._meta.verbose_name} {instance.object_pk}"
+        if instance.action != LogEntry.Action.UPDATE:
+            instance.changes = {}
+
+
+def _forget_account(instance: Any, **_kwargs: Any) -> None:
+    """Whoever deletes their own account is named in the lines that follow, which can no longer point at it."""
+    person = _person()
+    if person is not None and person.pk == instance.pk:
+        _acting.set(replace(_acting.get(), has_account=False))
+
+
+class _LoggedUpdates(models.QuerySet[Any]):
+    """Changes of many rows at once, which send no signal."""
+
+    def update(self, **changes: Any) -> int:
+        rule = _rule(self.model)
+        columns = {
+            field.name
+            for field in self.model._meta.concrete_fields
+            if field.name in changes or field.attname in changes
+        }
+        names = sorted(columns.intersection(_columns(self.model, rule))) if rule else []
+        if not names or not _may_log(self.model, LogEntry.Action.UPDATE):
+            return super().update(**changes)
+        with transaction.atomic(using=self.db):
+            before = {row["pk"]: row for row in self.order_by().values("pk", *names)}
+            count = super().update(**changes)
+            _log_differences(self.model, before, names, using=self.db)
+        return count
+
+    update.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_create(self, objs: Iterable[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        rule = _rule(self.model)
+        if rule is None or not _may_log(self.model, LogEntry.Action.CREATE):
+            return super().bulk_create(objs, *args, **kwargs)
+        with transaction.atomic(using=self.db):
+            made = super().bulk_create(objs, *args, **kwargs)
+            names = _columns(self.model, rule)
+            before = {row.pk: dict.fromkeys(names) for row in made if row.pk is not None}
+            _log_differences(
+                self.model, before, names, using=self.db, action=LogEntry.Action.CREATE
+            )
+        return made
+
+
+def _log_differences(
+    model: type[models.Model],
+    before: dict[Any, dict[str, Any]],
+    names: list[str],
+    *,
+    using: str,
+    action: int = LogEntry.Action.UPDATE,
+) -> None:
+    hidden = LOGGED[model._meta.label_lower].masked.split()
+    kind = ContentType.objects.get_for_model(model)
+    keys = list(before)
+    # What rows are called by.
+    owners = [field.name for field in model._meta.concrete_fields if field.many_to_one]
+    found = model._base_manager.using(using).select_related(*owners)
+    for start in range(0, len(keys), _BATCH):
+        lines = []
+        for row in found.filter(pk__in=keys[start : start + _BATCH]):
+            changes = {
+                name: [MASK, MASK] if name in hidden else [_plain(old), _plain(new)]
+                for name in names
+                if (old := before[row.pk][name])
+                != (new := getattr(row, _field(model, name).attname))
+            }
+            if changes:
+                line = LogEntry(
+                    content_type=kind,
+                    object_pk=str(row.pk),
+                    object_id=row.pk if isinstance(row.pk, int) else None,
+                    object_repr=str(row),
+                    action=action,
+                    changes=changes,
+                )
+                _complete(line)
+                lines.append(line)
+        LogEntry.objects.bulk_create(lines)
+
+
+def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
+    """A line for what somebody did to a row without changing one of its columns."""
+    LogEntry.objects.log_create(
+        row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]}
+    )
+
+
+def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)  # noqa: S101  # columns only
+    return field
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str | list | dict):
+        return value
+    try:
+        return DjangoJSONEncoder().default(value)
+    except TypeError:
+        return str(value)
+
+
+def log_everything() -> None:
+    """Have every model of the table logged; called once, when all apps are loaded."""
+    for label, rule in LOGGED.items():
+        model = apps.get_model(label)
+        auditlog.register(
+            model,
+            include_fields=_columns(model, rule),
+            mask_fields=rule.masked.split(),
+            mask_callable=f"{__name__}.masked",
+            m2m_fields=set(rule.related.split()),
+        )
+        # The managers of accounts stand in their migrations; nothing changes many accounts at once.
+        # The type checker, which loads the apps, reads managers as they are written.
+        if model._meta.app_label != "auth" and "mypy_django_plugin" not in sys.modules:
+            _see_updates(model)
+    apps.get_app_config("auditlog").verbose_name = gettext_lazy("Journal des changements")
+    pre_delete.connect(_forget_account, sender=get_user_model(), dispatch_uid="audit")
+    pre_log.connect(_may_log, dispatch_uid="audit")
+    pre_save.connect(_complete, sender=LogEntry, dispatch_uid="audit")
+
+
+def _see_updates(model: type[models.Model]) -> None:
+    old = model._default_manager
+    queryset = type(old._queryset_class.__name__, (_LoggedUpdates, old._queryset_class), {})  # type: ignore[attr-defined]
+    manager = type(type(old).__name__, (type(old),), {"_queryset_class": queryset})()
+    options: Any = model._meta
+    options.local_managers = [each for each in options.local_managers if each.name != old.name]
+    model.add_to_class(old.name, manager)
+
+
+# --- Taking a change back --------------------------------------------------------------------------------------------
+
+Restorer = Callable[[Any, dict[str, Any], Any], None]
+_restorers: dict[str, Restorer] = {}
+
+
+def register_restorer(label: str, restore: Restorer) -> None:
+    """How rows of a model are written: `restore(row, values, by)`; by default they are checked and saved."""
+    _restorers[label] = restore
+
+
+def restorable(line: LogEntry) -> dict[str, Any]:
+    """The values that taking a line back would put in their places; empty where it cannot be."""
+    model = line.content_type.model_class()
+    rule = _rule(model) if model is not None else None
+    if model is None or rule is None or not rule.is_restorable:
+        return {}
+    if line.action != LogEntry.Action.UPDATE:
+        return {}
+    known = set(_columns(model, rule)) - set(rule.masked.split()) - set(rule.fixed.split())
+    changes: dict[str, Any] = line.changes or {}
+    return {
+        name: change[0]
+        for name, change in changes.items()
+        if name in known and isinstance(change, list)
+    }
+
+
+def take_back(line: LogEntry, *, by: Any) -> None:
+    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed, or a gate stops it."""
+    model = line.content_type.model_class()
+    values = restorable(line)
+    if model is None or not values:
+        raise ValidationError("nothing to restore")
+    row = model._base_manager.get(pk=line.object_pk)
+    values = {name: _read(_field(model, name), value) for name, value in values.items()}
+    # Before the transaction: a gate that begins to look says so and stays.
+    if reasons := settings_refusals(row, _settings_in(row, values)):
+        raise ValidationError(reasons)
+    restore: Restorer = _restorers.get(model._meta.label_lower) or _save
+    with transaction.atomic(), acting(by, origin="restore"):
+        restore(row, values, by)
+
+
+def _read(field: "models.Field[Any, Any]", value: Any) -> Any:
+    """A value as a line keeps it; moments stand there in UTC, some without saying so."""
+    found = field.to_python(value)
+    if isinstance(found, datetime) and timezone.is_naive(found):
+        return timezone.make_aware(found, UTC)
+    return found
+
+
+def _settings_in(row: models.Model, values: dict[str, Any]) -> dict[str, Any]:
+    """The settings that these values would change, as the gates are asked about them; an empty one inherits."""
+    if "config_overlay" in values:
+        now, then = row.config_overlay, values["config_overlay"]  # type: ignore[attr-defined]  # of a deployment
+        return {key: then.get(key) for key in {*now, *then} if now.get(key) != then.get(key)}
+    knobs = RuntimeSettings.knobs() if isinstance(row, Agent | RuntimeSettings) else {}
+    return {name: value for name, value in values.items() if name in knobs}
+
+
+def _save(row: models.Model, values: dict[str, Any], _by: Any) -> None:
+    for name, value in values.items():
+        setattr(row, _field(type(row), name).attname, value)
+    # Other columns are as they were: what is wrong with them is not of now.
+    row.full_clean(exclude=[f.name for f in row._meta.fields if f.name not in values])
+    row.save()

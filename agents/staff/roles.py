@@ -1,0 +1,166 @@
+"""The ready-made roles: groups with the rights of a job, made when the database is migrated.
+
+The rule of what a site has changed in them: each right is given to a role once. A right that a site took from the group is not
+given again, one that it added stays, a group that it renamed keeps its name, and one that it deleted does not come back. A group
+of its own that has the name of a role already is left alone.
+A release that adds a right to a role gives that one right. Roles add up: a person may have several.
+"""
+
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any
+
+from django.apps import apps
+from django.apps.registry import Apps
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from agents.models import Role
+
+_CONTENT = (
+    "agents.agent agents.deployment knowledge.category knowledge.websource knowledge.document knowledge.chunk "
+    "knowledge.questionoverlap knowledge.synonym knowledge.indexbuild faqs.learnedresponse faqs.cachedresponse "
+    "faqs.questiongroup faqs.optionchoice"
+)
+
+
+def _rights(actions: str, models: str) -> frozenset[str]:
+    """`_rights("add change", "knowledge.document")`: the names of the permissions."""
+    pairs = (name.split(".") for name in models.split())
+    return frozenset(f"{app}.{act}_{model}" for app, model in pairs for act in actions.split())
+
+
+_LOOK = _rights("view", _CONTENT)
+_READ = _LOOK | {"chat.view_turn", "chat.view_figures"}
+_WRITE = (
+    _rights("add change", "knowledge.category")
+    | _rights("add change delete", "knowledge.document knowledge.websource knowledge.synonym")
+    | _rights("change delete", "knowledge.chunk knowledge.questionoverlap")
+    # A web source goes with its jobs.
+    | _rights("delete", "knowledge.indexbuild")
+    | _rights("add change", "faqs.learnedresponse")
+    | _rights("change", "faqs.questiongroup")
+)
+_REVIEW = (
+    _rights("add change", "faqs.learnedresponse knowledge.pairverdict")
+    | _rights("change delete", "faqs.cachedresponse")
+    | _rights("change", "faqs.questiongroup faqs.optionchoice knowledge.questionoverlap")
+    | _rights("change", "chat.feedback")
+    | _rights("view", "knowledge.pairverdict")
+    | _rights("view add change delete", "chat.goldenset chat.goldenquestion")
+    # A set goes with its runs.
+    | _rights("view add delete", "chat.goldenrun")
+)
+_TOOLS = "tools_registry.tooloverride tools_registry.labelledquestion tools_registry.remotetool"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRole:
+    """A role: the name of its group, what it is for in words, and its rights."""
+
+    name: str
+    purpose: str | Promise
+    rights: frozenset[str]
+
+
+#: By code. Names of groups are data: they are written in the language of the site, French.
+ROLES = {
+    "reader": ReadyRole(
+        "Lecture",
+        _("Voit les contenus, les réponses et les questions posées ; ne change rien."),
+        _READ,
+    ),
+    "editor": ReadyRole(
+        "Rédaction",
+        _(
+            "Ajoute et corrige les documents, les adresses du web, les sigles et les réponses validées."
+        ),
+        _READ | _WRITE,
+    ),
+    "reviewer": ReadyRole(
+        "Relecture",
+        _("Valide, corrige et retire des réponses ; suit les avis et les questions sans réponse."),
+        _READ | _REVIEW,
+    ),
+    "agents": ReadyRole(
+        "Administration des agents",
+        _(
+            "Règle les agents, leurs déploiements, leurs outils et leurs index ; fait aussi ce que font la rédaction et la "
+            "relecture."
+        ),
+        _READ
+        | _WRITE
+        | _REVIEW
+        | _rights("add change", "agents.agent agents.deployment knowledge.indexbuild")
+        | _rights("add change delete", "agents.specialist tools_registry.labelledquestion")
+        | _rights("view change", f"{_TOOLS} tools_registry.toolsource")
+        | _rights("view", "tools_registry.suggestedphrasing")
+        | _rights("view", "agents.runtimesettings knowledge.questionspending auditlog.logentry")
+        | {"chat.override_gate"},
+    ),
+    "operator": ReadyRole(
+        "Exploitation",
+        _(
+            "Fait marcher le site : indexations, réglages du site, calibrages, sources d’outils, clés, journal. Ne voit pas les "
+            "questions posées, et ne gère pas les comptes."
+        ),
+        _rights("view", f"agents.agent agents.deployment knowledge.document {_TOOLS}")
+        | {"chat.view_figures"}
+        | _rights("view", "knowledge.questionspending auditlog.logentry")
+        | _rights("view change", "agents.runtimesettings knowledge.websource")
+        | _rights("view add change", "knowledge.indexbuild")
+        | _rights("view add change delete", "knowledge.thresholdcalibration")
+        | _rights("view add change", "tools_registry.toolsource chat.apikey chat.servicetoken")
+        | _rights("change", "tools_registry.remotetool"),
+    ),
+}
+
+
+def install_roles(apps: Apps = apps, **_kwargs: Any) -> None:
+    """Make the groups that are missing, and give each role the rights that it was never given.
+
+    `apps` is what the database was migrated to: of one that has gone back before roles, nothing is asked.
+    """
+    if any(model._meta.label == Role._meta.label for model in apps.get_models()):
+        for code, ready in ROLES.items():
+            with transaction.atomic():
+                _install(code, ready)
+
+
+def _install(code: str, ready: ReadyRole) -> None:
+    role, is_new = Role.objects.select_related("group").get_or_create(code=code)
+    if is_new:
+        role.group = _group_for(ready)
+    new = ready.rights - set(role.given)
+    if role.group is None or not new:
+        return
+    labels = {name.split(".")[0] for name in new}
+    known = _named(Permission.objects.filter(content_type__app_label__in=labels))
+    found = {name: known[name] for name in new & set(known)}
+    role.group.permissions.add(*found.values())
+    role.given = sorted({*role.given, *found})
+    role.save()
+
+
+def _group_for(ready: ReadyRole) -> Group:
+    """A new one. One of its name that a site has made is the site's own, unless its members have these rights already."""
+    same = {group.name: group for group in Group.objects.filter(name__startswith=ready.name)}
+    found = same.get(ready.name)
+    if found is not None and ready.rights <= set(_named(found.permissions.all())):
+        return found
+    names = chain([ready.name], (f"{ready.name} {number}" for number in count(2)))
+    return Group.objects.create(name=next(name for name in names if name not in same))
+
+
+def _named(rights: QuerySet[Permission]) -> dict[str, Permission]:
+    rows = rights.select_related("content_type")
+    return {f"{row.content_type.app_label}.{row.codename}": row for row in rows}
+
+
+def purpose_of(group: Group) -> str | Promise:
+    """What a group is for, where it is that of a ready-made role."""
+    role: Role | None = getattr(group, "role", None)
+    return ROLES[role.code].purpose if role is not None and role.code in ROLES else ""

@@ -1,0 +1,1 @@
+"""A gate before an index of real documents."""

@@ -1,0 +1,165 @@
+"""« Comment va le service »: the figures of a period, each table also as a download."""
+
+import csv
+import io
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from agents.admin_base import admin_page, admin_url, require
+from agents.models import Deployment, RuntimeSettings
+from agents.staff.scope import limit_of, visible
+from chat.models import DailyCount, Turn
+from chat.staff.figures.daily import bring_up_to_date
+from chat.staff.figures.reading import THINGS, Period, Prices
+from chat.staff.figures.tables import TOPICS, Report, Viewer, report
+from faqs.files.answers_csv import guarded
+
+RIGHT = "chat.view_figures"
+PERIODS = (7, 30, 90, 365)
+_USUAL = 30
+
+
+def _date_field(label: Any) -> forms.DateField:
+    widget = UnfoldAdminTextInputWidget(attrs={"type": "date"})
+    return forms.DateField(label=label, required=False, input_formats=["%Y-%m-%d"], widget=widget)
+
+
+class PeriodForm(forms.Form):
+    """So many days up to today, or the days from one date to another; of one deployment or of all."""
+
+    first = _date_field(_("Du"))
+    last = _date_field(_("Au"))
+    deployment = forms.ModelChoiceField(
+        label=_("Déploiement"),
+        queryset=Deployment.objects.order_by("name"),
+        required=False,
+        empty_label=_("Tous"),
+        widget=UnfoldAdminSelectWidget,
+    )
+    days = forms.TypedChoiceField(
+        choices=[(str(days), days) for days in PERIODS],
+        coerce=int,
+        empty_value=None,
+        required=False,
+        widget=forms.HiddenInput,
+    )
+
+    def __init__(self, data: QueryDict, *, within: "QuerySet[Deployment] | None" = None) -> None:
+        super().__init__(data)
+        self._within = within
+        if within is not None:
+            field = cast("forms.ModelChoiceField[Deployment]", self.fields["deployment"])
+            field.queryset, field.empty_label = within, None
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return data
+        if self._within is not None:
+            data["deployment"] = data["deployment"] or self._within.first()
+        last = data["last"] or timezone.localdate()
+        first = data["first"] or last - timedelta(days=(data["days"] or _USUAL) - 1)
+        if first > last:
+            raise forms.ValidationError(gettext("La première date est après la dernière."))
+        period = Period(first, last)
+        if period.days > settings.FIGURES_MAX_DAYS:
+            text = gettext("Une période a %(days)d jours au plus.")
+            raise forms.ValidationError(text % {"days": settings.FIGURES_MAX_DAYS})
+        try:
+            period.before.bounds()
+            period.bounds()
+        except OverflowError as error:
+            raise forms.ValidationError(gettext("Cette date est hors du calendrier.")) from error
+        data["period"] = period
+        return data
+
+
+def _deployments(request: HttpRequest) -> "QuerySet[Deployment] | None":
+    """Those of a person whose work is limited to some agents, who reads of one at a time; `None` without a limit."""
+    if limit_of(request.user) is None:
+        return None
+    found = visible(request, Deployment.objects.order_by("name"))
+    if not found.exists():
+        raise PermissionDenied
+    return found
+
+
+@require_safe
+def figures(request: HttpRequest) -> HttpResponse:
+    """The tables of a period; with `csv` one of them as a file."""
+    require(request, RIGHT)
+    form = PeriodForm(request.GET, within=_deployments(request))
+    late = bring_up_to_date()
+    context: dict[str, Any] = {}
+    if form.is_valid():
+        period, deployment = form.cleaned_data["period"], form.cleaned_data["deployment"]
+        rights = (TOPICS, *(thing.right for thing in THINGS))
+        viewer = Viewer(
+            frozenset(right for right in rights if request.user.has_perm(right)),
+            partial(visible, request),
+        )
+        found = report(period, deployment, viewer, Prices.of(RuntimeSettings.load()))
+        if name := request.GET.get("csv"):
+            return _download(found, name, period)
+        asked = any(row[1] for row in found.tables[0].rows)
+        context = {"report": found, "period": period, "kept": _kept(request), "is_empty": not asked}
+    return admin_page(
+        request,
+        "admin/chat/turn/figures.html",
+        model=Turn,
+        title=gettext("Comment va le service"),
+        form=form,
+        periods=_periods(request, form),
+        late=late,
+        is_new=not DailyCount.objects.exists(),
+        **context,
+    )
+
+
+def _kept(request: HttpRequest) -> str:
+    """The address of the same figures, without the download."""
+    query = request.GET.copy()
+    query.pop("csv", None)
+    return f"{query.urlencode()}&" if query else ""
+
+
+def _periods(request: HttpRequest, form: PeriodForm) -> list[tuple[int, str, bool]]:
+    deployment = form.data.get("deployment", "")
+    chosen = None if form.errors else form.cleaned_data.get("days") or _USUAL
+    has_dates = any(form.data.get(name) for name in ("first", "last"))
+    kept = {"deployment": deployment} if deployment else {}
+    return [
+        (
+            days,
+            admin_url(Turn, "figures", days=days, **kept),
+            days == chosen and not has_dates,
+        )
+        for days in PERIODS
+    ]
+
+
+def _download(found: Report, name: str, period: Period) -> HttpResponse:
+    table = next((each for each in found.tables if each.key == name), None)
+    if table is None:
+        raise Http404
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    for row in table.plain():
+        writer.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in row])
+    # With its mark: spreadsheets take a file without one for the system's own encoding.
+    response = HttpResponse(out.getvalue().encode("utf-8-sig"), content_type="text/csv")
+    file = f"{name}-{period.first:%Y-%m-%d}-{period.last:%Y-%m-%d}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    return response

@@ -1,0 +1,145 @@
+"""The first agent in one page: its name and documents, their reading, a question to try, and its publication."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from agents.admin.files import FIRST_AGENT_RIGHTS
+from agents.admin_base import admin_page, admin_url, require, require_no_limit
+from agents.exceptions import ApplicationError
+from agents.models import Agent, Deployment
+from chat.staff.admin.private import prose
+from chat.staff.trial import Trial
+from knowledge.admin.uploads import SeveralFilesField, store_uploads
+from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.models import Document, DocumentStatus
+
+#: How often the page looks whether its documents have been read.
+_LOOK_SECONDS = 2
+
+
+class BeginForm(forms.Form):
+    name = forms.CharField(
+        label=gettext_lazy("Nom de l’agent"),
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel »."),
+    )
+    uploads = SeveralFilesField(
+        label=gettext_lazy("Documents"),
+        help_text=gettext_lazy("PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV."),
+    )
+
+
+class QuestionForm(forms.Form):
+    question = forms.CharField(
+        label=gettext_lazy("Une question que l’on vous pose"),
+        max_length=2_000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def first_agent(request: HttpRequest) -> HttpResponse:
+    """`deployment` names what the first step made; without it, the page begins."""
+    require(request, *FIRST_AGENT_RIGHTS)
+    require_no_limit(request)
+    if not (key := request.GET.get("deployment", "")):
+        return _begin(request)
+    if not key.isdecimal() or len(key) > 18:
+        raise Http404
+    deployment = get_object_or_404(Deployment.objects.select_related("agent"), pk=int(key))
+    if request.method == "POST" and "publish" in request.POST:
+        deployment.is_active = True
+        deployment.save(update_fields=["is_active"])
+        messages.success(request, _("La page est publiée."))
+        return HttpResponseRedirect(request.get_full_path())
+    form = QuestionForm(request.POST or None)
+    answer = _tried(request, deployment, form) if request.method == "POST" else {}
+    return _page(request, deployment=deployment, form=form, **_reading(deployment.agent), **answer)
+
+
+def _begin(request: HttpRequest) -> HttpResponse:
+    form = BeginForm(request.POST or None, request.FILES or None)
+    if request.method != "POST" or not form.is_valid():
+        return _page(request, form=form)
+    name = form.cleaned_data["name"]
+    slug = _free_slug(name)
+    with transaction.atomic():
+        agent = Agent.objects.create(slug=slug, name=name)
+        # Nobody reads it before it is published.
+        deployment = Deployment.objects.create(slug=slug, name=name, agent=agent, is_active=False)
+    outcome = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=None)
+    for file, reason in outcome.refused:
+        text = _("%(name)s n’a pas été ajouté : %(reason)s.")
+        messages.error(request, text % {"name": file, "reason": reason})
+    if outcome.to_index:
+        enqueue_documents(agent=agent, document_ids=outcome.to_index)
+    return HttpResponseRedirect(f"{request.path}?deployment={deployment.pk}")
+
+
+def _free_slug(name: str) -> str:
+    """Of the name, with a number where it is taken."""
+    base = slugify(name)[:70] or "agent"
+    taken = {
+        *Agent.objects.filter(slug__startswith=base).values_list("slug", flat=True),
+        *Deployment.objects.filter(slug__startswith=base).values_list("slug", flat=True),
+    }
+    if base not in taken:
+        return base
+    return next(slug for n in range(2, len(taken) + 3) if (slug := f"{base}-{n}") not in taken)
+
+
+def _reading(agent: Agent) -> dict[str, Any]:
+    """The documents, whether all are done with, and whether one can be asked."""
+    documents = list(Document.objects.filter(agent=agent).order_by("name"))
+    states = [document.status for document in documents]
+    done = {DocumentStatus.INDEXED, DocumentStatus.FAILED}
+    return {
+        "documents": documents,
+        "refresh_seconds": 0 if done.issuperset(states) else _LOOK_SECONDS,
+        "is_ready": DocumentStatus.INDEXED in states,
+    }
+
+
+def _tried(request: HttpRequest, deployment: Deployment, form: QuestionForm) -> dict[str, Any]:
+    if not form.is_valid():
+        return {}
+    try:
+        result = Trial(deployment, form.cleaned_data["question"], {}).answer()
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+        return {}
+    if result.error is not None:
+        messages.error(request, str(result.error.public_message))
+    return {
+        "answer": prose(result.answer.text, result.answer.sources, key="try"),
+        "sources": result.answer.sources,
+    }
+
+
+def _page(request: HttpRequest, **context: Any) -> HttpResponse:
+    deployment: Deployment | None = context.get("deployment")
+    if deployment is not None:
+        context["public_page"] = request.build_absolute_uri(
+            reverse("chat-deployment", args=[deployment.slug])
+        )
+        context["add_url"] = admin_url(Document, "add", agent=deployment.agent_id)
+        context["deployment_url"] = admin_url(Deployment, "change", deployment.pk)
+    return admin_page(
+        request,
+        "admin/first_agent.html",
+        model=Agent,
+        title=_("Un agent en une page"),
+        **context,
+    )

@@ -1,0 +1,479 @@
+"""The journal as a table: every kind of change, by every way and door, with before and after, and taken back."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, ClassVar
+from unittest import mock
+
+import pytest
+from auditlog.models import LogEntry
+from celery import shared_task
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission, User
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import connection
+from django.http import HttpResponse
+from django.test import RequestFactory, TestCase
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.admin_base import admin_url
+from agents.models import Agent, AgentLimit, Deployment, RuntimeSettings, Specialist
+from agents.processes.kept import KEPT
+from agents.staff.audit import (
+    LOGGED,
+    MASK,
+    acting,
+    log_event,
+    origin,
+    remember_who_asks,
+    restorable,
+    take_back,
+)
+from chat.models import ApiKey
+from faqs.models import CachedResponse, LearnedResponse, Phrasing, QuestionGroup
+from knowledge.models import Chunk, Document
+from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.doors.admin import form_of, in_role
+from tests.doors.world import MARK, add_private_rows, make_owned, make_site
+from tests.factories import (
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    make_user,
+)
+from tools_registry.models import ToolExample, ToolOverride, ToolSource
+
+
+@shared_task
+def _in_task(call: Callable[[], None]) -> None:
+    call()
+
+
+def _as_request(path: str, user: User) -> Callable[[Callable[[], None]], None]:
+    def run(call: Callable[[], None]) -> None:
+        request = RequestFactory().post(path)
+        request.user = user
+
+        def view(_request: Any) -> HttpResponse:
+            call()
+            return HttpResponse()
+
+        remember_who_asks(view)(request)
+
+    return run
+
+
+def _as_import(user: User) -> Callable[[Callable[[], None]], None]:
+    def run(call: Callable[[], None]) -> None:
+        with acting(user, origin="import"):
+            call()
+
+    return run
+
+
+def _as_task(call: Callable[[], None]) -> None:
+    _in_task.apply(args=(call,), throw=True)
+
+
+def _as_command(call: Callable[[], None]) -> None:
+    # A process that serves pages is known by this module, which another test may have loaded into this one.
+    with mock.patch.dict(sys.modules):
+        sys.modules.pop("config.asgi", None)
+        call()
+
+
+def doors(user: User) -> dict[str, Callable[[Callable[[], None]], None]]:
+    return {
+        "admin": _as_request("/admin/x/", user),
+        "api": _as_request("/api/x/", user),
+        "page": _as_request("/d/x/", user),
+        "import": _as_import(user),
+        "worker": _as_task,
+        "command": _as_command,
+    }
+
+
+def _save(row: Any, name: str, value: Any) -> None:
+    setattr(row, name, value)
+    row.save()
+
+
+def _update(row: Any, name: str, value: Any) -> None:
+    type(row).objects.filter(pk=row.pk).update(**{name: value})
+
+
+def _bulk_update(row: Any, name: str, value: Any) -> None:
+    setattr(row, name, value)
+    type(row).objects.bulk_update([row], [name])
+
+
+WAYS = {"save": _save, "update": _update, "bulk_update": _bulk_update}
+
+#: By model, a column that is changed and what to; the others are found below.
+CHANGES: dict[str, tuple[str, Any]] = {
+    "agents.runtimesettings": ("match_count", 7),
+    "agents.agent": ("system_prompt", "Répondez en vers."),
+    "agents.deployment": ("welcome", "Bonsoir"),
+    "agents.specialist": ("position", 4),
+    "auth.user": ("first_name", "Ada"),
+    "auth.group": ("name", "autre"),
+    "knowledge.category": ("name", "Autre"),
+    "knowledge.websource": ("refresh_hours", 5),
+    "knowledge.document": ("title", "Autre titre"),
+    "knowledge.chunk": ("enabled", False),
+    "knowledge.synonym": ("state", "refused"),
+    "knowledge.questionoverlap": ("dismissed", True),
+    "knowledge.indexbuild": ("status", "cancelled"),
+    "knowledge.thresholdcalibration": ("memory", 0.91),
+    "knowledge.pairverdict": ("same_answer", None),
+    "faqs.learnedresponse": ("answer", "Une autre réponse."),
+    "faqs.phrasing": ("text", "Autrement ?"),
+    "faqs.cachedresponse": ("answer", "Une autre réponse apprise."),
+    "faqs.questiongroup": ("status", "dismissed"),
+    "faqs.optionchoice": ("status", "dismissed"),
+    "chat.feedback": ("dismissed_at", None),
+    "chat.goldenset": ("is_gate", True),
+    "chat.goldenquestion": ("note", "Autre note"),
+    "chat.goldenrun": ("override_reason", "Voulu."),
+    "chat.apikey": ("is_revoked", True),
+    "chat.servicetoken": ("is_revoked", True),
+    "tools_registry.tooloverride": ("description", "Autre description"),
+    "tools_registry.toolexample": ("text", "Autrement"),
+    "tools_registry.labelledquestion": ("text", "Autre question"),
+    "tools_registry.toolsource": ("name", "Autre nom"),
+    "tools_registry.remotetool": ("is_allowed", None),
+}
+
+
+class TableOfChangesTest(TestCase):
+    """Each kind × each way × each door."""
+
+    rows: ClassVar[dict[str, Any]]
+    person: ClassVar[User]
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        world = make_site()
+        make_owned(world, "page", visitor=None)
+        add_private_rows(world)
+        RuntimeSettings().save()
+        cls.rows = {m._meta.label_lower: row for m, row in world.rows.items()}
+        cls.rows["agents.specialist"] = Specialist.objects.create(
+            deployment=world.deployment, agent=make_agent()
+        )
+        cls.rows["agents.agentlimit"] = AgentLimit.objects.create(user=make_user())
+        learned = world.rows[LearnedResponse]
+        cls.rows["faqs.phrasing"] = Phrasing.objects.create(response=learned, text="Ou ?")
+        tool = world.rows[ToolOverride]
+        cls.rows["tools_registry.toolexample"] = ToolExample.objects.create(override=tool, text="a")
+        ToolSource.objects.update(allowed_hosts=["x.example"])
+        cls.person = make_user(is_staff=True, is_superuser=True)
+
+    def test_every_logged_model_has_a_row(self) -> None:
+        assert set(LOGGED) == set(CHANGES) | {"agents.agentlimit"}
+        assert set(LOGGED) <= set(self.rows)
+
+    def test_each_kind_by_each_way_and_door_is_seen_and_restored(self) -> None:
+        seen = 0
+        for label, (name, wanted) in CHANGES.items():
+            rule = LOGGED[label]
+            for way, change in WAYS.items():
+                if way != "save" and label.startswith("auth."):
+                    continue
+                for door, through in doors(self.person).items():
+                    with self.subTest(f"{label} {way} {door}"):
+                        seen += self.see(
+                            label,
+                            name,
+                            wanted,
+                            lambda *a, c=change, t=through: t(lambda: c(*a)),
+                            door,
+                            rule,
+                        )
+        assert seen > 350
+
+    def see(self, label: str, name: str, wanted: Any, change: Any, door: str, rule: Any) -> int:
+        model = apps.get_model(label)
+        sid = connection.savepoint()
+        try:
+            row = model._default_manager.get(pk=self.rows[label].pk)
+            before = getattr(row, name)
+            value = (
+                timezone.now()
+                if name == "dismissed_at"
+                else (not before if wanted is None else wanted)
+            )
+            LogEntry.objects.all().delete()
+            change(row, name, value)
+            lines = LogEntry.objects.filter(content_type__model=model._meta.model_name)
+            if rule.by_people and door in ("worker", "command"):
+                assert not lines.exists()
+                return 1
+            [line] = lines
+            assert line.additional_data["origin"] == door
+            is_person = door not in ("worker", "command")
+            assert line.actor == (self.person if is_person else None)
+            assert (line.additional_data["who"] != "") == is_person
+            old, new = line.changes[name]
+            assert old == before or str(old) == str(before)
+            assert str(new)[:10] == str(value)[:10]
+            if rule.is_restorable:
+                take_back(line, by=self.person)
+                assert getattr(model._default_manager.get(pk=row.pk), name) == before
+                back = LogEntry.objects.filter(content_type=line.content_type).latest("pk")
+                assert back.additional_data["origin"] == "restore"
+                assert back.actor == self.person
+            else:
+                assert restorable(line) == {}
+            return 1
+        finally:
+            connection.savepoint_rollback(sid or "")
+
+    def test_rows_that_come_and_go_are_seen(self) -> None:
+        for way in ("save", "bulk"):
+            if way == "save":
+                agent = Agent.objects.create(slug=f"a-{way}", name="A")
+            else:
+                [agent] = Agent.objects.bulk_create([Agent(slug=f"a-{way}", name="A")])
+            key = str(agent.pk)
+            agent.delete()
+            lines = LogEntry.objects.filter(content_type__model="agent", object_pk=key)
+            assert [line.action for line in lines.order_by("pk")] == [0, 2]
+
+    def test_memberships_are_seen(self) -> None:
+        group = Group.objects.create(name="g")
+        group.permissions.add(Permission.objects.all()[0])
+        line = LogEntry.objects.filter(content_type__model="group").latest("pk")
+        assert line.changes["permissions"]["operation"] == "add"
+
+
+class PrivacyTest(TestCase):
+    def test_secrets_are_masked(self) -> None:
+        source = ToolSource.objects.create(
+            slug="s",
+            name="S",
+            kind="mcp",
+            url="https://x.example",
+            headers={"Authorization": "tres-secret"},
+        )
+        source.headers = {"Authorization": "autre-secret"}
+        source.save()
+        ToolSource.objects.update(headers={"Authorization": "encore-secret"})
+        user = make_user()
+        user.set_password("mot-de-passe-4711")
+        user.save()
+        text = str(list(LogEntry.objects.values_list("changes", "object_repr")))
+        assert "secret" not in text
+        assert "4711" not in text
+        assert "pbkdf2" not in text
+        assert MASK in text
+        for line in LogEntry.objects.filter(content_type__model="toolsource"):
+            assert "headers" not in restorable(line)
+
+    def test_words_of_visitors_are_not_in_it(self) -> None:
+        world = make_site()
+        make_owned(world, "page", visitor=None)
+        entry = make_entry(world.deployment, f"{MARK} visiteur ?", "Réponse.")
+        LogEntry.objects.all().delete()
+        with acting(make_user(), origin="admin"):
+            CachedResponse.objects.filter(pk=entry.pk).update(status="obsolete")
+            QuestionGroup.objects.update(status="dismissed")
+            entry.delete()
+        assert LogEntry.objects.count() >= 2
+        text = str(list(LogEntry.objects.values_list("changes", "object_repr")))
+        assert MARK not in text
+
+    def test_counters_cost_and_leave_nothing(self) -> None:
+        entry = make_entry(make_library(), "Quand ?", "Demain.")
+        LogEntry.objects.all().delete()
+        with CaptureQueriesContext(connection) as captured:
+            CachedResponse.objects.filter(pk=entry.pk).update(usage_count=3)
+            LearnedResponse.objects.update(times_served=1)
+        assert len(captured) == 2
+        assert not LogEntry.objects.exists()
+
+    def test_queries_do_not_grow_with_the_rows_of_one_change(self) -> None:
+        make_library()
+        with acting(make_user(), origin="admin"):
+            Chunk.objects.update(enabled=False)
+            first = Chunk.objects.all()[0]
+            with CaptureQueriesContext(connection) as one:
+                Chunk.objects.filter(pk=first.pk).update(parent_context="Ici")
+            with CaptureQueriesContext(connection) as many:
+                Chunk.objects.update(parent_context="Ailleurs")
+        assert LogEntry.objects.filter(changes__has_key="parent_context").count() > 2
+        assert len(many) == len(one)
+
+    def test_old_lines_go_at_night(self) -> None:
+        make_agent()
+        LogEntry.objects.update(timestamp=timezone.now() - timedelta(days=900))
+        [kept] = [each for each in KEPT if each.name == "changes"]
+        with self.settings(AUDIT_LOG_DAYS=0):
+            assert kept.count() == 0
+        assert kept.count() > 0
+
+
+class RealDoorsTest(TestCase):
+    """What used to leave nothing."""
+
+    def setUp(self) -> None:
+        self.user = make_user(is_staff=True, is_superuser=True)
+        self.client = client_of(self.user)
+
+    def last(self, model: str) -> LogEntry:
+        return LogEntry.objects.filter(content_type__model=model).latest("pk")
+
+    def test_settings_form_and_its_restoration(self) -> None:
+        agent = make_agent(system_prompt="Avant.")
+        address = admin_url(Agent, "change", agent.pk)
+        form = form_of(self.client.get(address))
+        assert self.client.post(address, {**form, "system_prompt": "Après."}).status_code == 302
+        line = self.last("agent")
+        assert line.changes["system_prompt"] == ["Avant.", "Après."]
+        assert (line.actor, line.additional_data["origin"]) == (self.user, "admin")
+        page = self.client.get(admin_url(LogEntry, "change", line.pk)).content.decode()
+        assert "Avant." in page
+        self.client.post(admin_url(LogEntry, "restore", line.pk))
+        assert Agent.objects.values_list("system_prompt", flat=True).get(pk=agent.pk) == "Avant."
+
+    def test_actions_of_lists(self) -> None:
+        deployment = make_library()
+        chunk = Chunk.objects.all()[0]
+        learned = make_learned(deployment.agent, question="Qui ?", answer="Nous.")
+        entry = make_entry(deployment, "Où ?", "Ici.", status="to_review")
+        for model, action, row, expected in (
+            (Chunk, "disable", chunk, {"enabled": [True, False]}),
+            (LearnedResponse, "mark_obsolete", learned, {"status": ["valid", "obsolete"]}),
+            (CachedResponse, "validate_entries", entry, {"status": ["to_review", "valid"]}),
+        ):
+            form = {"action": action, "_selected_action": str(row.pk)}
+            self.client.post(admin_url(model, "changelist"), form)
+            line = self.last(model._meta.model_name or "")
+            assert expected.items() <= line.changes.items(), model
+            assert line.actor == self.user
+
+    def test_upload_and_commands(self) -> None:
+        agent = make_agent()
+        file = io.BytesIO(b"# Titre\n\nUn texte.")
+        file.name = "a.md"
+        self.client.post(admin_url(Document, "add"), {"agent": agent.pk, "uploads": file})
+        line = LogEntry.objects.filter(content_type__model="document", action=0).latest("pk")
+        assert line.actor == self.user
+        # In a process that serves no page.
+        with mock.patch.dict(sys.modules):
+            sys.modules.pop("config.asgi", None)
+            call_command("create_agent", "desk", name="Desk", stdout=io.StringIO())
+        line = self.last("deployment")
+        assert line.additional_data == {"origin": "command", "who": ""}
+
+    def test_values_of_choices_are_shown_by_their_names(self) -> None:
+        learned = make_learned()
+        LearnedResponse.objects.filter(pk=learned.pk).update(status="to_review")
+        line = LogEntry.objects.filter(action=LogEntry.Action.UPDATE).latest("pk")
+        client = superuser_client()
+        for address in (admin_url(LogEntry, "change", line.pk), admin_url(LogEntry, "changelist")):
+            page = client.get(address).content.decode()
+            assert "À relire" in page
+            assert "to_review" not in page
+
+    def test_line_of_a_column_that_has_gone_is_still_read(self) -> None:
+        agent = make_agent()
+        log_event(agent, "tone_of_voice", "formel", "direct")
+        line = LogEntry.objects.get(changes__has_key="tone_of_voice")
+        page = superuser_client().get(admin_url(LogEntry, "change", line.pk))
+        assert "tone_of_voice" in page.content.decode()
+
+    def test_who_may_not_change_restores_nothing(self) -> None:
+        agent = make_agent(system_prompt="Avant.")
+        Agent.objects.update(system_prompt="Après.")
+        line = self.last("agent")
+        reader = client_of(make_staff("auditlog.view_logentry", "agents.view_agent"))
+        assert "Rétablir" not in reader.get(admin_url(LogEntry, "change", line.pk)).content.decode()
+        assert reader.post(admin_url(LogEntry, "restore", line.pk)).status_code == 403
+        assert Agent.objects.values_list("system_prompt", flat=True).get(pk=agent.pk) == "Après."
+        # Nor does whoever may not look at agents see what was changed in one.
+        blind = client_of(make_staff("auditlog.view_logentry"))
+        assert blind.post(admin_url(LogEntry, "restore", line.pk)).status_code == 404
+        assert not blind.get(admin_url(LogEntry, "changelist")).context["cl"].result_count
+
+    def test_value_that_is_no_longer_allowed_is_told(self) -> None:
+        first = make_deployment(make_agent(), slug="a")
+        Deployment.objects.filter(pk=first.pk).update(slug="b")
+        line = self.last("deployment")
+        make_deployment(first.agent, slug="a")
+        with pytest.raises(ValidationError):
+            take_back(line, by=self.user)
+        page = self.client.post(admin_url(LogEntry, "restore", line.pk), follow=True)
+        assert page.status_code == 200
+
+    def test_what_is_not_for_the_journal_to_give_is_not_put_back(self) -> None:
+        person = make_staff("auth.change_user", "auth.view_user", "auditlog.view_logentry")
+        User.objects.filter(pk=person.pk).update(is_superuser=True)
+        person.refresh_from_db()
+        _save(person, "is_superuser", False)
+        line = self.last("user")
+        client_of(person).post(admin_url(LogEntry, "restore", line.pk))
+        assert not User.objects.get(pk=person.pk).is_superuser
+        # Nor the name of an agent's index.
+        Agent.objects.filter(pk=make_agent(slug="a").pk).update(slug="b")
+        assert not restorable(self.last("agent"))
+
+    def test_moment_comes_back_as_it_was(self) -> None:
+        moment = timezone.now() + timedelta(days=3)
+        key = ApiKey(name="k", expires_at=moment)
+        key.draw_secret()
+        key.save()
+        _save(key, "expires_at", None)
+        take_back(self.last("apikey"), by=self.user)
+        key.refresh_from_db()
+        assert key.expires_at == moment
+
+    def test_who_deletes_their_own_account_is_named(self) -> None:
+        AgentLimit.objects.create(user=make_user(), group=None)
+        AgentLimit.objects.create(user=self.user)
+        name = self.user.get_username()
+        page = self.client.post(admin_url(User, "delete", self.user.pk), {"post": "yes"})
+        assert page.status_code == 302
+        connection.check_constraints()
+        line = self.last("user")
+        assert (line.actor, line.additional_data["who"]) == (None, name)
+
+    def test_rows_without_a_page_go_with_that_on_which_they_stand(self) -> None:
+        learned = make_learned(make_agent(), question="Qui ?", answer="Nous.")
+        learned.phrasings.create(text="mots de quelqu’un")
+        address = admin_url(LogEntry, "changelist")
+        operator = client_of(in_role("operator")).get(address).content.decode()
+        assert "mots de quelqu’un" not in operator
+        assert "mots de quelqu’un" in self.client.get(address).content.decode()
+
+    def test_columns_that_are_gone_go_by_their_names(self) -> None:
+        Group.objects.create(name="g").user_set.add(self.user)
+        agent = make_agent()
+        Agent.objects.filter(pk=agent.pk).update(name="Autre")
+        line = self.last("agent")
+        LogEntry.objects.filter(pk=line.pk).update(changes={"colonne_partie": [1, 2]})
+        page = self.client.get(admin_url(LogEntry, "changelist"))
+        assert "colonne_partie" in page.content.decode()
+        assert self.client.get(admin_url(LogEntry, "change", line.pk)).status_code == 200
+
+    def test_filters_and_export(self) -> None:
+        with acting(self.user, origin="import"):
+            make_agent(name="=cmd()")
+        make_agent()
+        address = admin_url(LogEntry, "changelist", origin="import", kind="agents.agent")
+        page = self.client.get(address)
+        [line] = page.context["cl"].result_list
+        form = {"action": "export_selected", "_selected_action": str(line.pk)}
+        response = self.client.post(address, form)
+        rows = list(csv.reader(io.StringIO(response.content.decode("utf-8-sig"))))
+        assert rows[0][1] == "who"
+        assert {row[1] for row in rows[1:]} == {self.user.username}
+        assert not any(cell.startswith("=") for row in rows for cell in row)
+        assert origin() in ("command", "page")

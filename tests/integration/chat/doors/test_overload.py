@@ -1,0 +1,76 @@
+"""A question that comes while too much is asked: refused by its name at every door, and nothing of it is kept."""
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from django.test import AsyncClient, TestCase
+
+from agents.models import Deployment
+from chat.models import Turn
+from chat.runs.admission import admission
+from tests.factories import make_api_key, make_library
+from tests.sockets import Socket
+
+QUESTION = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+
+
+@pytest.fixture
+def _overload() -> Iterator[None]:
+    """No place, and a line that has stood for long."""
+    with mock.patch.multiple(admission, _taken=10_000, _line_since=-1e9):
+        yield
+
+
+@pytest.mark.usefixtures("_overload")
+class OverloadTests(TestCase):
+    deployment: Deployment
+    secret: str
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+        cls.secret = make_api_key(cls.deployment)
+
+    async def test_http(self) -> None:
+        body = {"message": QUESTION, "deployment": self.deployment.slug}
+        response = await AsyncClient().post("/api/rag/chat", body, "application/json")
+        assert response.status_code == 503
+        assert response.json()["code"] == "overloaded"
+        assert response["Retry-After"] == "2"
+        assert not await Turn.objects.aexists()
+
+    async def test_openai(self) -> None:
+        for path in ("chat/completions", "completions", "responses"):
+            response = await AsyncClient().post(
+                f"/v1/{path}",
+                {
+                    "model": self.deployment.slug,
+                    "messages": [{"role": "user", "content": QUESTION}],
+                    "prompt": QUESTION,
+                    "input": QUESTION,
+                },
+                "application/json",
+                headers={"Authorization": f"Bearer {self.secret}"},
+            )
+            assert response.status_code == 503
+            assert response.json()["error"]["code"] == "overloaded"
+            assert response["Retry-After"] == "2"
+
+    async def test_socket_takes_it_when_it_comes_again(self) -> None:
+        client, opening = AsyncClient(), {"deployment": self.deployment.slug}
+        refused = await client.post("/api/conversations/", opening, "application/json")
+        assert refused.json()["code"] == "overloaded"
+        admission._line_since = None
+        created = await client.post("/api/conversations/", opening, "application/json")
+        admission._line_since = -1e9
+        socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
+        await socket.open()
+        await socket.send(type="ask", message=QUESTION, clientMessageId="a")
+        [told] = await socket.until_end()
+        assert (told["code"], told["retryable"]) == ("overloaded", True)
+        assert told["retryAfter"] > 0
+        admission._taken = 0
+        await socket.send(type="ask", message=QUESTION, clientMessageId="a")
+        assert (await socket.until_end())[-1]["type"] == "done"
+        await socket.close()

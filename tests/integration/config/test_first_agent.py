@@ -1,0 +1,56 @@
+"""From nothing to a public page, in one page of the admin."""
+
+import re
+from typing import Any
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import TestCase
+from django.urls import reverse
+
+from agents.models import Agent, AgentLimit, Deployment
+from knowledge.indexing.jobs.run import run_build
+from knowledge.models import Document, IndexBuild
+from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.doors.admin import in_role
+from tests.factories import FAQ_TEXT, make_agent
+
+_PAGE = "/admin/first-agent/"
+
+
+class FirstAgentTest(TestCase):
+    def test_name_and_documents_to_public_page(self) -> None:
+        client = superuser_client()
+        assert reverse("admin-first-agent") in client.get("/admin/").content.decode()
+        file = SimpleUploadedFile("faq.md", FAQ_TEXT.encode())
+        with self.captureOnCommitCallbacks(execute=True):
+            made: Any = client.post(_PAGE, {"name": "Guide du personnel", "uploads": file})
+        assert client.get(made.url).context["refresh_seconds"]
+        run_build(IndexBuild.objects.get().pk)
+        deployment = Deployment.objects.get()
+        assert (deployment.slug, deployment.is_active) == ("guide-du-personnel", False)
+        assert client.get("/d/guide-du-personnel/").status_code == 404
+        page = client.get(made.url)
+        assert page.context["is_ready"]
+        assert not page.context["refresh_seconds"]
+        [asked] = re.findall(r"^## (.*\?)$", FAQ_TEXT, re.MULTILINE)[:1]
+        tried = client.post(made.url, {"question": asked})
+        assert tried.context["answer"]
+        assert client.post(made.url, {"publish": "1"}).status_code == 302
+        assert client.get("/d/guide-du-personnel/").status_code == 200
+
+    def test_unreadable_file_is_told_and_same_name_gets_a_number(self) -> None:
+        make_agent(slug="guide")
+        file = SimpleUploadedFile("a.exe", b"MZ")
+        page = superuser_client().post(_PAGE, {"name": "Guide", "uploads": file}, follow=True)
+        assert "a.exe" in page.content.decode()
+        assert Agent.objects.filter(slug="guide-2").exists()
+        assert not Document.objects.exists()
+        assert "Publier" not in page.content.decode()
+
+    def test_who_may_not_do_all_of_it_is_refused(self) -> None:
+        assert client_of(make_staff("agents.add_agent")).get(_PAGE).status_code == 403
+        limited = in_role("agents")
+        assert client_of(limited).get(_PAGE).status_code == 200
+        AgentLimit.objects.create(user=limited)
+        assert client_of(limited).get(_PAGE).status_code == 403
+        assert superuser_client().get(f"{_PAGE}?deployment={'9' * 30}").status_code == 404

@@ -1,0 +1,220 @@
+"""A server that misbehaves costs a desk nothing but what is bad of it, and its page says what that is."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from asgiref.sync import async_to_sync
+from django.test import override_settings
+
+from tests.integration.tools_registry.test_sources import (
+    VISITOR,
+    SourceCase,
+    allow_all,
+    make_source,
+)
+from tests.servers.model_server import _schema_fault
+from tools_registry.catalog import ToolList, available_tools
+from tools_registry.exceptions import ToolServerError
+from tools_registry.execution.breaker import breakers
+from tools_registry.execution.calls import ToolCall, ToolContext, execute_calls
+from tools_registry.models import RemoteTool, ToolSource, ToolUsage
+from tools_registry.sources import mcp
+from tools_registry.sources.refresh import refresh_source
+
+STRANGE = Path(__file__).parents[2] / "servers" / "strange_mcp.py"
+SERVERS = {"strange": [sys.executable, str(STRANGE)]}
+KEY = "k3y/of the=library"
+
+
+@override_settings(MCP_STDIO_SERVERS=SERVERS)
+class StrangeServerTests(SourceCase):
+    source: ToolSource
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.enterClassContext(mock.patch.dict(os.environ, {"TOOL_SECRET_LIBRARY": KEY}))
+        super().setUpClass()
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.source = make_source(
+            command="strange", headers={"LIBRARY_KEY": "${TOOL_SECRET_LIBRARY}"}
+        )
+        refresh_source(cls.source)
+
+    def setUp(self) -> None:
+        self.tools = allow_all()
+
+    def run_tool(
+        self, name: str, tools: ToolList | None = None, context: ToolContext | None = None
+    ) -> tuple[bool, str, Any]:
+        """Whether it succeeded, its code, and what the model reads."""
+        breakers.clear()
+        [result] = async_to_sync(execute_calls)(
+            [ToolCall("c", f"lib_{name}", "{}")],
+            tools=tools or self.tools,
+            context=context or ToolContext(),
+        )
+        return result.success, result.error or "", json.loads(result.content)
+
+    def test_bad_tools_lose_no_other_and_say_why(self) -> None:
+        self.source.refresh_from_db()
+        problems = dict(self.source.problems)
+
+        assert problems.keys() == {
+            "?", "no_schema", "not_an_object", "elsewhere", "huge", "only_as_task",
+        }  # fmt: skip
+        assert "inputSchema" in problems["no_schema"]
+        assert "not an object" in problems["not_an_object"]
+        assert "leaves the document" in problems["elsewhere"]
+        assert "40000 at most" in problems["huge"]
+        assert "task" in problems["only_as_task"]
+        assert all("\n" not in reason and "pydantic" not in reason for reason in problems.values())
+        assert self.source.last_error == ""
+        assert self.tools.named("lib_no_items") is not None
+
+    def test_every_tool_that_is_offered_is_one_that_models_take(self) -> None:
+        for spec in self.tools:
+            assert _schema_fault(dict(spec.parameters)) == "", spec.name
+
+    def test_tool_that_an_older_version_permitted_as_it_was_is_made_fit_or_not_offered(
+        self,
+    ) -> None:
+        rows = RemoteTool.objects.filter(source=self.source)
+        rows.filter(remote_name="no_items").update(
+            parameters={
+                "type": "object",
+                "properties": {"names": {"type": "array"}},
+                "$schema": "x",
+            }
+        )
+        rows.filter(remote_name="circle").update(parameters={"type": "string"})
+        self.source.save()
+        offered = available_tools(user_tags=VISITOR, agent_id=None)
+
+        fit = offered.named("lib_no_items")
+        assert fit is not None
+        assert _schema_fault(dict(fit.parameters)) == ""
+        assert offered.named("lib_circle") is None
+        # Read again, what was only written otherwise stays permitted.
+        assert refresh_source(self.source).changed == ["lib_circle"]
+
+    def test_nul_is_stored_and_told_without(self) -> None:
+        assert RemoteTool.objects.get(remote_name="nul").description == "Does it."
+        assert self.run_tool("nul") == (True, "", "The shelf is red.")
+
+    def test_only_what_says_that_it_reads_runs_unasked(self) -> None:
+        asking = {spec.name for spec in self.tools if spec.needs_approval and spec.source == "mcp"}
+
+        assert asking == {"lib_silent", "lib_writes", "lib_writes_gently", "lib_contradicts"}
+        assert self.run_tool("silent")[1] == "tool_needs_approval"
+
+    def test_tool_that_stops_being_harmless_asks_at_once(self) -> None:
+        RemoteTool.objects.filter(remote_name="silent").update(needs_approval=False)
+        refresh_source(self.source)
+        row = RemoteTool.objects.get(remote_name="silent")
+        assert (row.needs_approval, row.is_allowed) == (True, True)
+
+    def test_tool_that_says_that_it_is_harmless_now_goes_on_asking(self) -> None:
+        RemoteTool.objects.filter(remote_name="everything").update(needs_approval=True)
+        refresh_source(self.source)
+        row = RemoteTool.objects.get(remote_name="everything")
+        assert (row.needs_approval, row.is_allowed) == (True, True)
+
+    def test_mistake_of_the_caller_is_told_and_suspends_nothing(self) -> None:
+        for _time in range(2):
+            success, code, content = self.run_tool("wants_foo")
+        usage = ToolUsage.objects.get(tool_name="lib_wants_foo")
+
+        assert (success, code) == (False, "tool_reported_error")
+        assert "write foo=1" in content["error"]["detail"]
+        assert breakers["lib_wants_foo"]._failures == 0
+        assert (usage.called, usage.failed, usage.last_error_code) == (2, 2, code)
+        assert "write foo=1" in usage.last_error
+
+    def test_failure_of_the_server_is_told_and_counts(self) -> None:
+        with self.assertLogs("tools_registry", "INFO") as logs:
+            success, code, content = self.run_tool("breaks_down")
+
+        assert (success, code) == (False, "tool_failed")
+        assert "closed on Mondays" in content["error"]["detail"]
+        assert breakers["lib_breaks_down"]._failures == 1
+        assert "closed on Mondays" in ToolUsage.objects.get().last_error
+        assert "Mondays" not in str(logs.output)
+
+    def test_result_that_breaks_its_own_schema_says_so(self) -> None:
+        _success, code, content = self.run_tool("says_other")
+        assert code == "tool_failed"
+        assert "'five' is not of type 'integer'" in content["error"]["detail"]
+
+    def test_answer_that_is_not_of_the_protocol_says_so(self) -> None:
+        _success, code, content = self.run_tool("nonsense")
+        assert code == "tool_failed"
+        assert "not what the protocol describes" in content["error"]["detail"]
+
+    def test_texts_and_links_reach_the_model_and_binaries_are_named(self) -> None:
+        _success, _code, content = self.run_tool("everything")
+        assert content == [
+            "See:",
+            {"uri": "file:///a.txt", "type": "text/plain", "text": "The shelf is red."},
+            {
+                "uri": "file:///b.pdf",
+                "type": "application/pdf",
+                "text": "(application/pdf, 6 bytes: not a text, not shown)",
+            },
+            {"link": {"uri": "file:///c.txt", "name": "c", "description": "More."}},
+        ]
+        assert self.run_tool("picture")[2] == {
+            "result": {"taken": True},
+            "content": ["[image png, 1 kB]"],
+        }
+
+    def test_secret_that_the_server_echoes_is_told_to_nobody(self) -> None:
+        told: list[str] = []
+        context = ToolContext(on_progress=lambda _done, _total, words: told.append(words))
+        assert self.run_tool("echoes", context=context)[2] == "Authorization was ***"
+        assert told == ["Authorization was ***"]
+
+    def test_secret_in_the_reason_of_a_failed_reading_is_told_to_nobody(self) -> None:
+        failure = ToolServerError(f"The key {KEY} is not valid (-32603)")
+        with mock.patch("tools_registry.sources.refresh.list_tools", side_effect=failure):
+            with self.assertRaisesMessage(ToolServerError, "The key *** is not valid"):
+                refresh_source(self.source)
+        self.source.refresh_from_db()
+        assert self.source.last_error == "The key *** is not valid (-32603)"
+
+    def test_two_sources_of_one_command_line_have_a_process_each(self) -> None:
+        refresh_source(make_source(slug="two", name="Two", command="strange"))
+        RemoteTool.objects.update(is_allowed=True)
+        self.source.save()
+        tools = available_tools(user_tags=VISITOR, agent_id=None)
+        first = self.run_tool("process", tools)[2]
+        [other] = async_to_sync(execute_calls)(
+            [ToolCall("c", "two_process", "{}")], tools=tools, context=ToolContext()
+        )
+        assert json.loads(other.content) != first
+
+    def test_connection_lives_whose_server_has_a_long_list(self) -> None:
+        asked = mock.AsyncMock(return_value={"tools": [], "nextCursor": "more"})
+        client = mock.Mock()
+        client.session._dispatcher.send_raw_request = asked
+        async_to_sync(mcp._ping)(client)
+        assert asked.await_count == 1
+
+    def test_progress_of_a_long_tool_is_told(self) -> None:
+        told: list[tuple[float, float | None, str]] = []
+
+        async def call() -> None:
+            context = ToolContext(on_progress=lambda *step: told.append(step))
+            call = ToolCall("c", "lib_slowly", "{}")
+            [result] = await execute_calls([call], tools=self.tools, context=context)
+            assert result.success, result.content
+            await asyncio.sleep(0)
+
+        async_to_sync(call)()
+        assert told == [(1, 3, "shelf 1"), (2, 3, "shelf 2"), (3, 3, "shelf 3")]

@@ -1,0 +1,1 @@
+"""Servers and documents of tools that nobody here wrote, from their packages: `make tool-servers`."""
