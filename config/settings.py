@@ -484,6 +484,9 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Répondant",
     "VERSION": VERSION,
     "SERVE_INCLUDE_SCHEMA": False,
+    # No part of an operation's name.
+    "SCHEMA_PATH_PREFIX": "/api",
+    "ENUM_NAME_OVERRIDES": {"MessageRoleEnum": "chat.models.Role.choices"},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chat.doors.openai.schema.add_v1",

@@ -61,6 +61,7 @@ def test_question_in_the_widget_waits_for_the_database(
     with locked(live_site):
         frame.locator("#question").fill(KNOWN)
         frame.locator("#question").press("Enter")
-        expect(frame.locator("#status")).to_contain_text(KEPT)
-    expect(frame.locator(".answer")).to_contain_text(ANSWER)
-    expect(frame.locator(".asked")).to_have_count(1)
+        expect(frame.locator("#notice")).to_contain_text(KEPT)
+    expect(frame.locator(".prose")).to_contain_text(ANSWER)
+    expect(frame.locator(".question-text")).to_have_count(1)
+    expect(frame.locator("#notice")).to_be_hidden()

@@ -108,7 +108,11 @@ class ConversationViewSet(
         runner.stop(instance.pk)
         instance.delete()
 
-    @extend_schema(request=ChosenConversationsSerializer, responses=DeletedConversationsSerializer)
+    @extend_schema(
+        operation_id="conversations_delete_several",
+        request=ChosenConversationsSerializer,
+        responses=DeletedConversationsSerializer,
+    )
     @action(detail=False, methods=["post"], url_path="delete")
     def delete_several(self, request: Request) -> Response:
         """Those of the caller's own among these are deleted; how many."""

@@ -252,7 +252,7 @@ export class Exchange {
   /** The question was read otherwise than typed: how, and the way to have it looked up as it stands. */
   readingLine(text) {
     const asTyped = el("button", { type: "button", class: "action", onclick: () => this.handlers.replace(this, this.question, { asTyped: true }) }, say("askAsTyped"));
-    return el("p", { class: "read-as" }, el("span", { dir: "auto" }, say("readAs", { text })), asTyped);
+    return el("p", { class: "read-as" }, el("span", { dir: "auto", title: text }, say("readAs", { text })), asTyped);
   }
 
   /** What to ask next, below the answer; each is asked. */
