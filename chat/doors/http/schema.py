@@ -129,9 +129,7 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
         "/api/rag/chat": {"post": chat},
         f"{below}events": {"get": _operation("turn_events", "200", _EVENTS, _TURN, _AFTER)},
         f"{below}retry": {"post": _operation("turn_retry", "200", _EVENTS, _TURN, _CSRF)},
-        f"{below}suggestions": {
-            "get": _operation("turn_suggestions", "200", _SUGGESTED, _TURN)
-        },
+        f"{below}suggestions": {"get": _operation("turn_suggestions", "200", _SUGGESTED, _TURN)},
         f"{below}stop": {"post": _operation("turn_stop", "202", _STOPPED, _TURN, _CSRF)},
     }
     for path, operations in result["paths"].items():
