@@ -95,7 +95,8 @@ class ResponseWriter:
         return f"msg_{self.turn_id.hex}"
 
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
-        return self._response("completed", [self._item("completed", [_part(text, ending)])], ending)
+        status = _status(ending)
+        return self._response(status, [self._item(status, [_part(text, ending)])], ending)
 
     def opening(self) -> bytes:
         begun = {"response": self._response("in_progress", [], None)}
@@ -135,9 +136,9 @@ class ResponseWriter:
                 self._event("response.content_part.done", {**self._place(), "part": part}),
                 self._event(
                     "response.output_item.done",
-                    {"output_index": 0, "item": self._item("completed", [part])},
+                    {"output_index": 0, "item": self._item(_status(ending), [part])},
                 ),
-                self._event("response.completed", {"response": self.whole(text, ending)}),
+                self._event(f"response.{_status(ending)}", {"response": self.whole(text, ending)}),
             )
         )
 
@@ -174,7 +175,7 @@ class ResponseWriter:
             "created_at": self.created,
             "status": status,
             "error": None,
-            "incomplete_details": None,
+            "incomplete_details": _why_incomplete(ending),
             "instructions": None,
             "metadata": {},
             "model": self.model,
@@ -188,6 +189,19 @@ class ResponseWriter:
             "usage": _usage(ending) if ending else None,
             **({"answer_source": ending.answer_source} if ending else {}),
         }
+
+
+#: Why a response is incomplete, by how its answer ended.
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def _status(ending: Ending) -> str:
+    return "incomplete" if ending.finish_reason in _INCOMPLETE else "completed"
+
+
+def _why_incomplete(ending: Ending | None) -> dict[str, str] | None:
+    reason = _INCOMPLETE.get(ending.finish_reason) if ending else None
+    return {"reason": reason} if reason else None
 
 
 def _part(text: str, ending: Ending | None = None) -> dict[str, Any]:

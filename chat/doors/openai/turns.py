@@ -20,7 +20,7 @@ from agents.models import Deployment
 from chat.access.keys import keyed_deployment
 from chat.doors.openai.client_threads import ClientThread
 from chat.doors.openai.requests import CompletionRequest
-from chat.doors.openai.wire import Ending
+from chat.doors.openai.wire import Ending, finish_reason_of
 from chat.exceptions import ApprovalOverError, ChatError
 from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Meta, Tool
@@ -135,7 +135,13 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
 async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Ending:
     tokens = Turn.objects.values_list("prompt_tokens", "completion_tokens")
     read, written = await in_database(tokens.get, pk=turn_id)
-    return Ending(sources, done.answer_source, prompt_tokens=read, completion_tokens=written)
+    return Ending(
+        sources,
+        done.answer_source,
+        prompt_tokens=read,
+        completion_tokens=written,
+        finish_reason=finish_reason_of(done.cut),
+    )
 
 
 class InterruptedTurnError(ApplicationError):

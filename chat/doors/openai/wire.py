@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest, JsonResponse
 from django.utils.translation import get_supported_language_variant
@@ -19,6 +19,7 @@ from agents.exceptions import ApplicationError
 from agents.models import Deployment
 from chat.doors.errors import status_of
 from chat.doors.openai.requests import RefusedFieldError
+from chat.exceptions import AnswerCutError, AnswerFilteredError
 from chat.protocol import Failure
 from chat.rendering import plain_markdown
 
@@ -100,6 +101,18 @@ class WireError:
         return response
 
 
+FinishReason = Literal["stop", "length", "content_filter"]
+_FINISH_REASONS: Mapping[str, FinishReason] = {
+    AnswerCutError.code: "length",
+    AnswerFilteredError.code: "content_filter",
+}
+
+
+def finish_reason_of(cut: str) -> FinishReason:
+    """OpenAI's word for how an answer ended, by `chat.protocol.Done.cut`."""
+    return _FINISH_REASONS.get(cut, "stop")
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How an answer ended: what the last chunk, or the message, carries besides its text."""
@@ -109,6 +122,8 @@ class Ending:
     prompt_tokens: int
     completion_tokens: int
     annotations: Sequence[Mapping[str, Any]] = ()
+    #: `length` and `content_filter` are what ended the language model's answer before its end.
+    finish_reason: FinishReason = "stop"
 
     def usage(self) -> dict[str, int]:
         """Of the deployment's language model; zero where it was not asked."""

@@ -50,7 +50,12 @@ class CompletionWriter:
 
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None, **ending.extension()}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": ending.finish_reason,
+        }
         return {**self._head(self.whole_kind), "choices": [choice], "usage": ending.usage()}
 
     def opening(self) -> bytes:
@@ -61,7 +66,7 @@ class CompletionWriter:
 
     def closing(self, ending: Ending) -> bytes:
         """The last chunk, the usage where it was asked for, and the end of the stream."""
-        last = self._chunk(ending.extension(), finish_reason="stop")
+        last = self._chunk(ending.extension(), finish_reason=ending.finish_reason)
         if not self.includes_usage:
             return last + DONE
         counted = {**self._head(self.chunk_kind), "choices": [], "usage": ending.usage()}
@@ -88,7 +93,7 @@ class TextWriter(CompletionWriter):
         return {"index": 0, "text": text, "logprobs": None, "finish_reason": finish_reason}
 
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
-        choice = {**self._choice(text, "stop"), **ending.extension()}
+        choice = {**self._choice(text, ending.finish_reason), **ending.extension()}
         return {**self._head(self.whole_kind), "choices": [choice], "usage": ending.usage()}
 
     def opening(self) -> bytes:

@@ -57,7 +57,13 @@ class V1Tests(TestCase):
         cls.deployment = make_library()
         cls.secret = make_api_key(cls.deployment)
 
-    async def post(self, _secret: str | None = None, _headers: Any = None, **body: Any) -> Any:
+    async def post(
+        self,
+        _secret: str | None = None,
+        _headers: Any = None,
+        _address: str = ADDRESS,
+        **body: Any,
+    ) -> Any:
         secret = self.secret if _secret is None else _secret
         body = {
             "model": self.deployment.slug,
@@ -65,7 +71,7 @@ class V1Tests(TestCase):
             **body,
         }
         return await AsyncClient().post(
-            ADDRESS,
+            _address,
             body,
             "application/json",
             headers={"Authorization": f"Bearer {secret}", **(_headers or {})},
@@ -126,6 +132,38 @@ class CompletionTests(V1Tests):
         assert end == "[DONE]"
         assert len({chunk["id"] for chunk in chunks[:-1]}) == 1
         assert all(chunk["usage"] is None for chunk in chunks[:-2])
+
+    async def test_answer_that_was_cut_ends_with_its_reason(self) -> None:
+        for finish, why in (("length", "max_output_tokens"), ("content_filter",) * 2):
+            asked: dict[str, Any] = {
+                ADDRESS: {"messages": [{"role": "user", "content": NEAR}]},
+                "/v1/completions": {"prompt": NEAR},
+                "/v1/responses": {"input": NEAR},
+            }
+            for address, body in asked.items():
+                for is_streamed in (False, True):
+                    with self.subTest(address=address, streamed=is_streamed, finish=finish):
+                        with scripted(ScriptedReply(["À l'accueil [1]."], finish_reason=finish)):
+                            response = await self.post(
+                                _address=address,
+                                **{"messages": None, "stream": is_streamed, **body},
+                            )
+                            last = await self.last_of(response)
+                        if "choices" in last:
+                            assert last["choices"][0]["finish_reason"] == finish
+                            continue
+                        assert last.get("type", "response.incomplete") == "response.incomplete"
+                        last = last.get("response", last)
+                        assert last["status"] == last["output"][0]["status"] == "incomplete"
+                        assert last["incomplete_details"] == {"reason": why}
+
+    async def last_of(self, response: Any) -> Any:
+        """The body of an answer, or the last chunk or event that is one."""
+        if not response.streaming:
+            return response.json()
+        text = b"".join([part async for part in response]).decode()
+        lines = [line for line in text.splitlines() if line.startswith("data: {")]
+        return json.loads(lines[-1].removeprefix("data: "))
 
     async def test_usage_is_not_streamed_unless_asked_for(self) -> None:
         chunks = await self.streamed(await self.post(stream=True))
