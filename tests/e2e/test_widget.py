@@ -304,6 +304,7 @@ def test_widget_works_on_a_site_with_a_strict_policy(context: BrowserContext, ho
     troubles = troubles_of(page)
     page.goto(f"http://localhost:{host.listed}/strict.html")
     frame = opened(page, "Poser une question")
+    expect(frame.locator("#close")).to_be_enabled()  # its script is there
     frame.locator("#question").fill(KNOWN)
     frame.locator("#question").press("Enter")
     expect(frame.locator(".answer")).to_contain_text("deux ans")

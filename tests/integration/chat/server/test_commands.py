@@ -83,7 +83,7 @@ class CommandTests(TransactionTestCase):
         run("add_documents", self.slug, self.folder)
         row = run("ask", self.slug, KNOWN)
         assert set(row) == ANSWER_KEYS
-        assert set(row["sources"][0]) == SOURCE_KEYS
+        assert set(row["sources"][0]) == SOURCE_KEYS | {"date"}
         assert (row["answer_source"], row["model"], row["llm_calls"]) == (
             "direct_qa",
             "direct_qr_match",
