@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from agents.hooks import Hooks
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 
 Level = Literal["deployment", "agent", "site", "profile"]
 

@@ -1,4 +1,4 @@
-"""Wiring: settings, URL and ASGI routing, the Celery application. No behaviour, and no app imports it."""
+"""Wiring: settings, URL and ASGI routing, the Celery application; and `desk`, the admin of the whole site. No app imports it."""
 
 from config.celery import app as celery_app
 

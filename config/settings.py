@@ -448,10 +448,10 @@ UNFOLD: dict[str, object] = {
     "SITE_SYMBOL": "contact_support",
     "SITE_URL": "/",
     "SHOW_LANGUAGES": True,
-    "DASHBOARD_CALLBACK": "config.admin_dashboard.dashboard",
-    "STYLES": ["config.admin_theme.stylesheet"],
-    "SCRIPTS": ["config.admin_theme.script"],
-    "SIDEBAR": {"navigation": "config.admin_theme.navigation"},
+    "DASHBOARD_CALLBACK": "config.desk.dashboard.dashboard",
+    "STYLES": ["config.desk.theme.stylesheet"],
+    "SCRIPTS": ["config.desk.theme.script"],
+    "SIDEBAR": {"navigation": "config.desk.theme.navigation"},
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {

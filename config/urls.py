@@ -6,7 +6,8 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chat.access.sign_in import limited_password_change, limited_sign_in
-from config import admin_theme, first_agent, health
+from config import health
+from config.desk import first_agent, theme
 from config.version import VERSION
 
 #: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
@@ -20,7 +21,7 @@ urlpatterns = [
         "admin/password_change/",
         limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
     ),
-    path("admin/advanced/", admin.site.admin_view(admin_theme.advanced), name="admin-advanced"),
+    path("admin/advanced/", admin.site.admin_view(theme.advanced), name="admin-advanced"),
     path(
         "admin/first-agent/",
         admin.site.admin_view(first_agent.first_agent),

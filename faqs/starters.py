@@ -11,7 +11,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from agents.models import Deployment
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from faqs.models import IndexState, LearnedKind, LearnedResponse
 from knowledge.language.detection import language_of
 from knowledge.models import Chunk, Document, DocumentStatus

@@ -12,8 +12,8 @@ class KnowledgeConfig(AppConfig):
         from agents.staff.agent_files import register_agent_part
         from agents.staff.audit import register_restorer
         from knowledge import checks, signals  # noqa: F401
-        from knowledge.editing import restore_chunk
         from knowledge.indexing.agent_parts import PARTS, restore_synonym
+        from knowledge.indexing.editing import restore_chunk
 
         register_restorer("knowledge.chunk", restore_chunk)
         register_restorer("knowledge.synonym", restore_synonym)

@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from agents.effective import EffectiveConfig, agent_setting
 from agents.hooks import Hooks
 from agents.models import Agent, CategoryUse, RuntimeSettings
-from agents.statements import PreparedSelectIn, parameter
+from agents.processes.statements import PreparedSelectIn, parameter
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, embedder

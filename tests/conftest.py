@@ -9,7 +9,7 @@ from django.test.signals import setting_changed
 from hypothesis import HealthCheck, settings
 from kombu.transport.memory import Channel as MemoryBroker
 
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from agents.words import count_in_french
 from tests.servers import of_the_run
 

@@ -20,7 +20,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Q, QuerySet
 
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from tools_registry.models import CatalogueState, ToolExample, ToolOverride
 from tools_registry.ranking import Positions, Ranking, Scorer, WordIndex
 from tools_registry.sources.remote import remote_specs

@@ -38,9 +38,9 @@ from agents.admin_base import (
     open_to,
 )
 from agents.face import colours
-from agents.inheritance import unmeasured_model
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import limit_of
 
 #: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.

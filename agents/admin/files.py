@@ -51,7 +51,7 @@ IMPORT_RIGHTS = (
     "chat.add_goldenquestion",
     "tools_registry.change_tooloverride",
 )
-#: What the page of a first agent does, one step after the other (`config.first_agent`).
+#: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
 FIRST_AGENT_RIGHTS = (
     "agents.add_agent",
     "agents.add_deployment",

@@ -11,15 +11,15 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from agents.effective import InheritedSetting, inherited_settings, settings_refusals
-from agents.inheritance import (
+from agents.models import Deployment, IndexingMethod, RuntimeSettings, overlay_errors
+from agents.staff.inheritance import (
     ModelProfile,
     current_profile,
     inherited_method_text,
     inherited_text,
     value_text,
 )
-from agents.models import Deployment, IndexingMethod, RuntimeSettings, overlay_errors
-from agents.setting_fields import setting_fields
+from agents.staff.setting_fields import setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"

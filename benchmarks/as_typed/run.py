@@ -39,7 +39,7 @@ from knowledge.language.typed.question import read_typed  # noqa: E402
 from knowledge.language.typed.vocabulary import Vocabulary  # noqa: E402
 from knowledge.search import SearchResult, Thresholds, best_of  # noqa: E402
 from knowledge.vectors.similarity import Snapshot  # noqa: E402
-from knowledge.vocabularies import texts_of  # noqa: E402
+from knowledge.vectors.vocabularies import texts_of  # noqa: E402
 
 #: Those of a new agent (`RuntimeSettings`).
 BAND, MARGIN = 0.0, 0.10

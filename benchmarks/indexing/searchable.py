@@ -90,7 +90,6 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     from knowledge.indexing.path import store_document
     from knowledge.models import (
         BuildKind,
-        BuildStatus,
         Chunk,
         Document,
         DocumentStatus,
@@ -132,30 +131,13 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     found["all_searchable"] = since(lambda: indexed() == len(keys))
     found["calls_by_then_all"] = len(server.calls)
     found["first_question"] = since(lambda: written() > 0)
-    rng = random.Random()  # noqa: S311  # moments, not secrets
-    kills = 0
-    while (
-        not IndexBuild.objects.filter(
-            kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED, not_before__isnull=False
-        )
-        .exclude(error="")
-        .exists()
-    ):
-        time.sleep(rng.uniform(2, 12))
-        if kills < options.kills:
-            os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
-            kills += 1
-            worker = _worker()
-    os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait()
+    found["kills"] = _killed_until_the_budget_is_spent(worker, options.kills)
     cpu = os.times()
     job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
     return found | {
         "seconds": round(time.monotonic() - started, 1),
         "worker_processor_seconds": round(cpu.children_user + cpu.children_system, 1),
         "chunks": Chunk.objects.count(),
-        "kills": kills,
         "budget": options.budget,
         "calls_counted": QuestionSpending.objects.get().calls,
         "calls_seen_by_the_model": len(server.calls),
@@ -163,6 +145,33 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
         "passages_with_questions": written(),
         "reason": job.error,
     }
+
+
+def _killed_until_the_budget_is_spent(worker: "subprocess.Popen[bytes]", most: int) -> int:
+    """Kill the worker now and then, at most so often, and start it again, until the job waits for tomorrow. Returns how often."""
+    from knowledge.models import BuildKind, BuildStatus, IndexBuild
+
+    waiting = IndexBuild.objects.filter(
+        kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED, not_before__isnull=False
+    ).exclude(error="")
+    rng = random.Random()  # noqa: S311  # moments, not secrets
+    limit = time.monotonic() + PATIENCE_SECONDS
+    kills = 0
+    while not waiting.exists():
+        if time.monotonic() > limit:
+            raise TimeoutError("the writing of questions does not end; the worker's log says why")
+        time.sleep(rng.uniform(2, 12))
+        if kills < most:
+            _kill(worker)
+            kills += 1
+            worker = _worker()
+    _kill(worker)
+    return kills
+
+
+def _kill(worker: "subprocess.Popen[bytes]") -> None:
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
 
 
 def _is_found(deployment: Any, document_id: int) -> bool:

@@ -101,6 +101,7 @@ async def _ask_all(questions: Sequence[str]) -> dict[str, object]:
     from agents.database import in_database
     from agents.models import Deployment
     from chat.models import Conversation, Turn
+    from chat.protocol import AskFrame
     from chat.runs.runner import runner
 
     deployment = await in_database(Deployment.objects.get, slug="cnil")
@@ -109,9 +110,7 @@ async def _ask_all(questions: Sequence[str]) -> dict[str, object]:
     for question in questions:
         conversation = await in_database(Conversation.objects.create, deployment=deployment)
         began, before = time.perf_counter(), time.process_time()
-        turn = await runner.start(
-            conversation, question=question, client_message_id="1", language="fr"
-        )
+        turn = await runner.start(conversation, AskFrame(question, "1"), language="fr")
         async for _event in runner.follow(turn):
             pass
         wall, cpu = wall + time.perf_counter() - began, cpu + time.process_time() - before

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from agents.database import single_write
 from agents.models import Agent, Audience, Deployment
-from agents.statements import PreparedObject, parameter
+from agents.processes.statements import PreparedObject, parameter
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.exceptions import (
     ConversationNotFoundError,

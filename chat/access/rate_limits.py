@@ -16,7 +16,7 @@ from django.http import HttpRequest
 
 from agents.database import in_database
 from agents.models import RuntimeSettings
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
 

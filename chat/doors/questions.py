@@ -16,7 +16,6 @@ from agents.exceptions import ApplicationError
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn
 from chat.protocol import (
-    AskFrame,
     Done,
     Event,
     Failure,
@@ -26,23 +25,8 @@ from chat.protocol import (
     valid_event_id,
 )
 from chat.rendering import render_answer
-from chat.runs.admission import Room, admission
+from chat.runs.admission import admission
 from chat.runs.runner import runner
-
-
-async def start_turn(
-    conversation: Conversation, asked: AskFrame, *, language: str, room: Room
-) -> uuid.UUID:
-    """The turn of a question in its conversation, whichever door it came through."""
-    return await runner.start(
-        conversation,
-        question=asked.message,
-        client_message_id=asked.client_message_id,
-        language=language,
-        replaces=asked.replaces,
-        as_typed=asked.as_typed,
-        room=room,
-    )
 
 
 class HeldRights:
@@ -109,7 +93,7 @@ async def begin(body: dict[str, Any], caller: Caller) -> uuid.UUID:
     async with admission.room() as room:
         conversation = await in_database(caller.conversation, body, asked.client_message_id)
         language = caller.language(body)
-        return await start_turn(conversation, asked, language=language, room=room)
+        return await runner.start(conversation, asked, language=language, room=room)
 
 
 async def continue_turn(

@@ -18,7 +18,7 @@ from agents.exceptions import ApplicationError, StorageUnavailableError
 from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import address_in, limit_asking_here
 from chat.access.visitors import Reader
-from chat.doors.questions import HeldRights, start_turn, websocket_frame
+from chat.doors.questions import HeldRights, websocket_frame
 from chat.doors.scopes import language_of
 from chat.exceptions import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.metrics import SOCKETS
@@ -105,7 +105,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 async with admission.room() as room:
                     await self._rights.check_again()
                     await self._limit(client_message_id)
-                    turn_id = await start_turn(
+                    turn_id = await runner.start(
                         self.conversation, asked, language=self._language, room=room
                     )
                 self._follow(turn_id, after=0)

@@ -11,7 +11,7 @@ from functools import partial
 from django.db import DatabaseError
 
 from agents.database import in_database, short_write
-from agents.statements import PreparedSelect, PreparedUpdate, parameter
+from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again

@@ -31,7 +31,7 @@ from chat.exceptions import (
     TurnTakenOverError,
 )
 from chat.models import Conversation, Turn
-from chat.protocol import Event, Failure
+from chat.protocol import AskFrame, Event, Failure
 from chat.runs.admission import Room
 from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
@@ -95,34 +95,31 @@ class Runner:
     async def start(
         self,
         conversation: Conversation,
+        asked: AskFrame,
         *,
-        question: str,
-        client_message_id: str,
         language: str,
-        replaces: uuid.UUID | None = None,
-        as_typed: bool = False,
         room: Room | None = None,
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
         the database.
 
-        With `replaces` it is another version of that turn; `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed
-        turn is always started. Raises `TurnRunningError` while another turn of the conversation runs,
+        `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed turn is
+        always started. Raises `TurnRunningError` while another turn of the conversation runs,
         `ServerStoppingError` when this process is about to end.
         """
 
         def claim() -> Claim:
             turn = claim_turn(
                 conversation_id=conversation.pk,
-                client_message_id=client_message_id,
-                question=question,
-                replaces=replaces,
+                client_message_id=asked.client_message_id,
+                question=asked.message,
+                replaces=asked.replaces,
             )
             if not turn.is_new and fell_with_the_storage(turn.turn_id):
                 # Sent again because of it: the same turn, run anew, unless the conversation has gone on since.
                 with suppress(TurnNotLastError):
                     return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
-            return Claim(conversation, turn, as_typed=as_typed)
+            return Claim(conversation, turn, as_typed=asked.as_typed)
 
         claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, room))
         return claimed.turn_id

@@ -1,10 +1,10 @@
-"""The statements that every turn runs, written by the ORM once (`agents.statements`); `chat.thread.turns` alone runs them."""
+"""The statements that every turn runs, written by the ORM once (`agents.processes.statements`); `chat.thread.turns` alone runs them."""
 
 from typing import Any
 
 from django.db.models import F, QuerySet
 
-from agents.statements import PreparedSelect, PreparedUpdate, parameter
+from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Conversation, Turn, TurnStatus
 
 #: What the end of a turn says about it.

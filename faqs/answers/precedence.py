@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from agents.database import short_write
 from agents.effective import effective_config
 from agents.models import Agent, Deployment
-from agents.statements import PreparedSelect, parameter
+from agents.processes.statements import PreparedSelect, parameter
 from faqs.answers.neighbours import near_answers, stored_vectors
 from faqs.answers.versions import begin_history, record_versions
 from faqs.memory.array import nearest_entries, stored_mark

@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import MD5
 
 from agents.models import Audience, Deployment
-from agents.statements import PreparedSelect, parameter
+from agents.processes.statements import PreparedSelect, parameter
 from faqs.memory.keys import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe

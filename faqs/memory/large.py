@@ -24,7 +24,7 @@ from django.utils import timezone
 from agents.effective import effective_config
 from agents.exceptions import ApplicationError
 from agents.processes.asking import ask_worker
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from faqs.memory.array import MemoryMark
 from faqs.memory.entries import kept_days, prune_expired, prunes_itself
 from faqs.memory.keys import recipe_key

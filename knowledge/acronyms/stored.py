@@ -12,7 +12,7 @@ from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
 from agents.hooks import Hooks
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from knowledge.acronyms.finding import SpelledOut, letters_of, spelled_out
 from knowledge.acronyms.readings import NO_FORMS, Form, Forms
 from knowledge.language.folding import fold

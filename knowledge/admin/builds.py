@@ -28,8 +28,8 @@ from agents.admin_base import (
     stacked,
 )
 from agents.processes.heartbeat import WorkerState, worker_state
+from agents.processes.remembered import Remembered
 from agents.processes.telling import duration_text, missing_text
-from agents.remembered import Remembered
 from knowledge.admin.build_decisions import (
     DECISIONS,
     decide,

@@ -129,7 +129,7 @@ class ChunkForm(forms.ModelForm[Chunk]):
         return cleaned
 
     def _post_clean(self) -> None:
-        """The instance stays as it is stored: `knowledge.editing` compares with it."""
+        """The instance stays as it is stored: `knowledge.indexing.editing` compares with it."""
 
 
 def _digest(chunk: Chunk) -> str:

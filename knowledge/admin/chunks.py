@@ -31,7 +31,7 @@ from agents.admin_base import (
 from agents.models import Agent
 from agents.staff.scope import visible
 from knowledge.admin.chunk_form import ChunkForm
-from knowledge.editing import document_text, edit_chunk, resolve_conflict
+from knowledge.indexing.editing import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
 from knowledge.indexing.questions.waiting import questions_model
 from knowledge.models import Chunk, UnitsOrigin

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin
-from agents.inheritance import ModelProfile, register_profile_source
+from agents.staff.inheritance import ModelProfile, register_profile_source
 from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder

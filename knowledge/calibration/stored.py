@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from knowledge.calibration.profiles import Calibrated, Rate, use_calibrations
 from knowledge.models import ThresholdCalibration
 

@@ -1,7 +1,7 @@
 """A document's chunks brought up to date with what it says now.
 
 A chunk whose text is unchanged keeps its row, and with it its points and vectors. A chunk with staff's work is never
-lost: it follows the text that took the place of its own (`knowledge.editing`).
+lost: it follows the text that took the place of its own (`knowledge.indexing.editing`).
 """
 
 from collections import defaultdict
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
-from knowledge.editing import carry_over, document_text, mark_found_again, mark_removed
-from knowledge.merging import resemblance
+from knowledge.indexing.editing import carry_over, document_text, mark_found_again, mark_removed
+from knowledge.indexing.merging import resemblance
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
 from knowledge.reading.chunking import ChunkDraft, places_as_json, units_as_json
 

@@ -81,6 +81,7 @@ def test_fifty_operations_of_a_thousand_are_chosen_permitted_and_called(
     live_site: LiveSite,
     tmp_path: Path,
 ) -> None:
+    sources = f"{live_site.url}/admin/tools_registry/toolsource/"
     host = f"127.0.0.1:{live_site.mcp_port}"
     document["servers"] = [{"url": f"http://{host}"}]
     file = tmp_path / "github.json"
@@ -92,68 +93,82 @@ def test_fifty_operations_of_a_thousand_are_chosen_permitted_and_called(
         for operation in path.values()
         if "issues" in operation["tags"]
     ][:CHOSEN]
-
-    admin = f"{live_site.url}/admin/tools_registry"
-    admin_page.goto(f"{admin}/toolsource/add/")
-    admin_page.locator("[name=name]").fill("GitHub")
-    admin_page.locator("[name=slug]").fill("github")
-    admin_page.locator("select[name=kind]").select_option("openapi", force=True)
-    admin_page.locator("[name=document_file]").set_input_files(file)
-    admin_page.locator("[name=chosen]").fill("\n".join(names))
-    admin_page.locator("[name=allowed_hosts]").fill(host)
-    admin_page.locator("[name=_save]").click()
-    admin_page.wait_for_url("**/toolsource/")
-    run_action(admin_page, "GitHub", "refresh")
-    # Read by the worker; the list asks again by itself.
-    expect(admin_page.get_by_text(f"0 / {CHOSEN}")).to_be_visible()
-    seen(admin_page, "sources")
-
-    admin_page.get_by_text(f"0 / {CHOSEN}").click()
-    admin_page.wait_for_url("**/remotetool/?source*")
-    seen(admin_page, "tools")
-    admin_page.locator("#action-toggle").check()
-    admin_page.locator("select[name=action]").select_option("allow")
-    admin_page.locator("button[name=index]").click()
-    expect(admin_page.get_by_text(f"{CHOSEN} outils modifiés").first).to_be_visible()
-
-    reads, writes = "github_issues_list-for-repo", "github_issues_create"
-    arguments = {"owner": "library", "repo": "door", "state": "open"}
+    _read_and_permit(admin_page, f"{sources}add/", file, names, host)
     with standing_in(live_site.mcp_port) as asked:
-        live_site.model.script(
-            calling(reads, json.dumps(arguments)), ModelReply(tokens=["La porte grince."])
-        )
-        before = len(live_site.model.calls)
-        ask(page, TELEWORK)
-        wait_for_end(page)
-        expect(page.locator(".prose")).to_have_text("La porte grince.")
-        assert asked == ["GET /repos/library/door/issues?state=open"]
-        offered = live_site.model.calls[before].body["tools"]
-        assert {call.status for call in live_site.model.calls[before:]} == {200}
-        assert len([t for t in offered if t["function"]["name"].startswith("github_")]) == CHOSEN
-
-        written = json.dumps({"owner": "library", "repo": "door", "body": {"title": "Oil it"}})
-        live_site.model.script(calling(writes, written), ModelReply(tokens=["C’est noté."]))
-        page.goto(live_site.url)
-        ask(page, TELEWORK)
-        expect(page.locator(".approval code")).to_have_text(written)
-        assert len(asked) == 1
-        page.get_by_role("button", name="Accepter").click()
-        expect(page.locator(".prose").last).to_have_text("C’est noté.")
-        assert asked[1:] == ["POST /repos/library/door/issues"]
-
-    # Edited and switched off.
-    admin_page.goto(f"{admin}/toolsource/")
-    admin_page.get_by_role("link", name="GitHub", exact=True).click()
-    expect(admin_page.get_by_text("caractères et n’est pas montré ici")).to_be_visible()
-    seen(admin_page, "source")
-    admin_page.locator("[name=name]").fill("GitHub (arrêté)")
-    admin_page.locator("[name=is_active]").uncheck()
-    admin_page.locator("[name=_save]").click()
-    admin_page.wait_for_url("**/toolsource/")
+        assert len(_read_an_issue(page, live_site, asked)) == CHOSEN
+        _write_an_issue(page, live_site, asked)
+    _edit_and_switch_off(admin_page, sources)
     before = len(live_site.model.calls)
     live_site.model.script(ModelReply(tokens=["Bien."]))
     page.goto(live_site.url)
     ask(page, TELEWORK)
     wait_for_end(page)
-    offered = live_site.model.calls[before].body.get("tools", [])
-    assert not [tool for tool in offered if tool["function"]["name"].startswith("github_")]
+    assert _offered(live_site, before) == []
+
+
+def _read_and_permit(page: Page, address: str, file: Path, names: list[str], host: str) -> None:
+    page.goto(address)
+    page.locator("[name=name]").fill("GitHub")
+    page.locator("[name=slug]").fill("github")
+    page.locator("select[name=kind]").select_option("openapi", force=True)
+    page.locator("[name=document_file]").set_input_files(file)
+    page.locator("[name=chosen]").fill("\n".join(names))
+    page.locator("[name=allowed_hosts]").fill(host)
+    page.locator("[name=_save]").click()
+    page.wait_for_url("**/toolsource/")
+    run_action(page, "GitHub", "refresh")
+    # Read by the worker; the list asks again by itself.
+    expect(page.get_by_text(f"0 / {CHOSEN}")).to_be_visible()
+    seen(page, "sources")
+    page.get_by_text(f"0 / {CHOSEN}").click()
+    page.wait_for_url("**/remotetool/?source*")
+    seen(page, "tools")
+    page.locator("#action-toggle").check()
+    page.locator("select[name=action]").select_option("allow")
+    page.locator("button[name=index]").click()
+    expect(page.get_by_text(f"{CHOSEN} outils modifiés").first).to_be_visible()
+
+
+def _read_an_issue(page: Page, site: LiveSite, asked: list[str]) -> list[str]:
+    """Runs unasked. Returns the tools that the model was offered."""
+    arguments = json.dumps({"owner": "library", "repo": "door", "state": "open"})
+    site.model.script(
+        calling("github_issues_list-for-repo", arguments), ModelReply(tokens=["La porte grince."])
+    )
+    before = len(site.model.calls)
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    expect(page.locator(".prose")).to_have_text("La porte grince.")
+    assert asked == ["GET /repos/library/door/issues?state=open"]
+    assert {call.status for call in site.model.calls[before:]} == {200}
+    return _offered(site, before)
+
+
+def _write_an_issue(page: Page, site: LiveSite, asked: list[str]) -> None:
+    """Waits for its reader."""
+    written = json.dumps({"owner": "library", "repo": "door", "body": {"title": "Oil it"}})
+    site.model.script(calling("github_issues_create", written), ModelReply(tokens=["C’est noté."]))
+    page.goto(site.url)
+    ask(page, TELEWORK)
+    expect(page.locator(".approval code")).to_have_text(written)
+    assert len(asked) == 1
+    page.get_by_role("button", name="Accepter").click()
+    expect(page.locator(".prose").last).to_have_text("C’est noté.")
+    assert asked[1:] == ["POST /repos/library/door/issues"]
+
+
+def _edit_and_switch_off(page: Page, sources: str) -> None:
+    page.goto(sources)
+    page.get_by_role("link", name="GitHub", exact=True).click()
+    expect(page.get_by_text("caractères et n’est pas montré ici")).to_be_visible()
+    seen(page, "source")
+    page.locator("[name=name]").fill("GitHub (arrêté)")
+    page.locator("[name=is_active]").uncheck()
+    page.locator("[name=_save]").click()
+    page.wait_for_url("**/toolsource/")
+
+
+def _offered(site: LiveSite, call: int) -> list[str]:
+    tools = site.model.calls[call].body.get("tools", [])
+    names = [tool["function"]["name"] for tool in tools]
+    return [name for name in names if name.startswith("github_")]

@@ -34,15 +34,15 @@ from agents.admin_base import (
     stacked,
 )
 from agents.exceptions import ApplicationError
-from agents.inheritance import ModelProfile, register_profile_source
+from agents.staff.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
 from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
 from tools_registry.admin.selection_quality import nearest_tool, recall
 from tools_registry.catalog import apply_override, declared_tools
+from tools_registry.evaluation.quality import QualityReport, assess_tool
 from tools_registry.index import ensure_overrides, sync_index
 from tools_registry.models import SuggestedPhrasing, ToolExample, ToolOverride, ToolUsage
-from tools_registry.quality import QualityReport, assess_tool
 from tools_registry.selection.base import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
 

@@ -33,8 +33,8 @@ from tools_registry.exceptions import (
     UnknownToolError,
 )
 from tools_registry.execution.breaker import breakers
+from tools_registry.execution.schema import schema_problem
 from tools_registry.execution.usage import Outcome, record_calls
-from tools_registry.schema import schema_problem
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 

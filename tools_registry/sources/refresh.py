@@ -26,6 +26,11 @@ _MOST_DESCRIPTION = 4_000
 #: Tools that cannot be used, kept with the reason for staff.
 _MOST_PROBLEMS = 200
 _BATCH = 200
+#: What a reading may change of a row.
+_READ_FIELDS = (
+    *("description", "parameters", "operation"),
+    *("needs_approval", "is_allowed", "is_present"),
+)
 #: How often a reading says how far it is.
 _TELL_SECONDS = 1.0
 
@@ -105,70 +110,86 @@ def _usable(declared: Sequence[DeclaredTool], report: RefreshReport) -> list[Dec
     return list(usable.values())
 
 
+@dataclass(slots=True)
+class _Merged:
+    """What a reading does to the rows of a source; nothing is saved yet."""
+
+    new: list[RemoteTool] = field(default_factory=list)
+    #: All that are to be saved, of which some say something else, and some ask for approval from now on.
+    changed: list[RemoteTool] = field(default_factory=list)
+    reworded: list[RemoteTool] = field(default_factory=list)
+    graver: list[RemoteTool] = field(default_factory=list)
+    gone: list[RemoteTool] = field(default_factory=list)
+
+
 def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: RefreshReport) -> None:
-    """In a few statements, however many tools there are; rows of what was not read this time are kept as absent."""
-    known = {row.remote_name: row for row in source.tools.all()}
-    taken = set(RemoteTool.objects.exclude(source=source).values_list("tool_name", flat=True))
-    taken |= {row.tool_name for row in known.values()}
-    new, changed, graver = [], [], []
-    for tool in declared:
-        row = known.pop(tool.name, None)
-        description = tool.description.strip()[:_MOST_DESCRIPTION] or tool.name
-        told = (description, dict(tool.parameters), dict(tool.operation))
-        if row is None:
-            row = RemoteTool(
-                source=source,
-                remote_name=tool.name,
-                tool_name=_free_name(source.slug, tool.name, taken),
-                needs_approval=tool.needs_approval,
-            )
-            taken.add(row.tool_name)
-            row.description, row.parameters, row.operation = told
-            new.append(row)
-            continue
-        if not row.is_allowed:
-            # Nothing is lost where a tool that waits for staff says better what it does.
-            asks = tool.needs_approval
-        else:
-            asks = row.needs_approval or tool.needs_approval
-        is_same = row.is_present and _stored(row) == told
-        if is_same and asks == row.needs_approval:
-            continue
-        if not is_same:
-            report.changed.append(row.tool_name)
-            row.is_allowed, row.is_present = False, True
-        row.description, row.parameters, row.operation = told
-        if asks and not row.needs_approval:
-            graver.append(row)
-        row.needs_approval = asks
-        changed.append(row)
-    gone = [row for row in known.values() if row.is_present]
-    for row in gone:
-        row.is_present = row.is_allowed = False
-    report.added = [row.tool_name for row in new]
-    report.gone = [row.tool_name for row in gone]
-    RemoteTool.objects.bulk_create(new, batch_size=_BATCH)
-    fields = [
-        "description",
-        "parameters",
-        "operation",
-        "needs_approval",
-        "is_allowed",
-        "is_present",
-    ]
-    RemoteTool.objects.bulk_update([*changed, *gone], fields, batch_size=_BATCH)
+    """In a few statements, however many tools there are."""
+    merged = _merge(source, declared)
+    report.added = [row.tool_name for row in merged.new]
+    report.changed = [row.tool_name for row in merged.reworded]
+    report.gone = [row.tool_name for row in merged.gone]
+    RemoteTool.objects.bulk_create(merged.new, batch_size=_BATCH)
+    RemoteTool.objects.bulk_update([*merged.changed, *merged.gone], _READ_FIELDS, batch_size=_BATCH)
     # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that name.
-    if names := [row.tool_name for row in [*new, *graver]]:
+    if names := [row.tool_name for row in [*merged.new, *merged.graver]]:
         decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
         decided.update(needs_approval=None)
     ToolOverride.objects.bulk_create(
-        [ToolOverride(tool_name=row.tool_name) for row in new],
+        [ToolOverride(tool_name=row.tool_name) for row in merged.new],
         batch_size=_BATCH,
         ignore_conflicts=True,
     )
 
 
-def _stored(row: RemoteTool) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _merge(source: ToolSource, declared: Sequence[DeclaredTool]) -> _Merged:
+    """Rows of what was not read this time are kept as absent."""
+    known = {row.remote_name: row for row in source.tools.all()}
+    taken = set(RemoteTool.objects.exclude(source=source).values_list("tool_name", flat=True))
+    taken |= {row.tool_name for row in known.values()}
+    merged = _Merged()
+    for tool in declared:
+        row = known.pop(tool.name, None)
+        if row is None:
+            name = _free_name(source.slug, tool.name, taken)
+            taken.add(name)
+            row = RemoteTool(source=source, remote_name=tool.name, tool_name=name)
+            row.needs_approval = tool.needs_approval
+            row.description, row.parameters, row.operation = _told(tool)
+            merged.new.append(row)
+        else:
+            _meet(row, tool, merged)
+    merged.gone = [row for row in known.values() if row.is_present]
+    for row in merged.gone:
+        row.is_present = row.is_allowed = False
+    return merged
+
+
+def _meet(row: RemoteTool, tool: DeclaredTool, merged: _Merged) -> None:
+    """A known tool is read again: what it says now, and whether it asks."""
+    # Nothing is lost where a tool that waits for staff says better what it does.
+    asks = tool.needs_approval or (row.is_allowed and row.needs_approval)
+    told = _told(tool)
+    if not row.is_present or _stored(row) != told:
+        row.is_allowed, row.is_present = False, True
+        merged.reworded.append(row)
+    elif asks == row.needs_approval:
+        return
+    if asks and not row.needs_approval:
+        merged.graver.append(row)
+    row.description, row.parameters, row.operation = told
+    row.needs_approval = asks
+    merged.changed.append(row)
+
+
+_Told = tuple[str, dict[str, Any], dict[str, Any]]
+
+
+def _told(tool: DeclaredTool) -> _Told:
+    description = tool.description.strip()[:_MOST_DESCRIPTION] or tool.name
+    return description, dict(tool.parameters), dict(tool.operation)
+
+
+def _stored(row: RemoteTool) -> _Told:
     """What staff were shown, its schema made fit as it is now: older versions stored it as the server wrote it."""
     try:
         parameters = fitted(row.parameters)

@@ -40,7 +40,7 @@ from chat.doors.openai.wire import (
     source_lines,
 )
 from chat.doors.openai.writers import CompletionWriter, TextWriter, Writer
-from chat.doors.questions import HeldRights, bounded_body, event_stream, start_turn
+from chat.doors.questions import HeldRights, bounded_body, event_stream
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
@@ -164,7 +164,7 @@ async def _answer(
             asked = replace(asked, before=before)
         opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
         question = AskFrame(asked.question, opened.client_message_id)
-        turn_id = await start_turn(opened.conversation, question, language=language, room=room)
+        turn_id = await runner.start(opened.conversation, question, language=language, room=room)
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))

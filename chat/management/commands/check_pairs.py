@@ -17,7 +17,7 @@ from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 from knowledge.search import serving_threshold
 from knowledge.vectors.base import collection_alias
-from knowledge.vocabularies import vocabulary_of
+from knowledge.vectors.vocabularies import vocabulary_of
 
 
 class Command(BaseCommand):

@@ -30,10 +30,10 @@ from agents.admin_base import (
     signed_in,
 )
 from agents.effective import settings_refusals
-from agents.inheritance import value_text
 from agents.models import Deployment, RuntimeSettings
-from agents.setting_fields import setting_fields
+from agents.staff.inheritance import value_text
 from agents.staff.scope import may_reach, visible, within
+from agents.staff.setting_fields import setting_fields
 from chat.models import TWO_WAYS, AnswerSource, GoldenResult, GoldenRun, RunKind, RunStatus
 from chat.staff.admin.trying import NOT_ON_THE_PATH, PREFIX, SettingsOnPaper
 from chat.staff.golden.expectations import unmet_in_words

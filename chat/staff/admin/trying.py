@@ -21,8 +21,8 @@ from unfold.widgets import (
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
 from agents.models import Deployment, ToolMode
-from agents.setting_fields import setting_fields
 from agents.staff.scope import visible
+from agents.staff.setting_fields import setting_fields
 from chat.models import AnswerSource, Turn
 from chat.staff.admin.private import linked_sources, prose
 from chat.staff.explanation import explain_trace

@@ -10,7 +10,7 @@ from knowledge.language.folding import fold, words
 from knowledge.language.typed.question import TypedQuestion, read_typed
 from knowledge.language.typed.vocabulary import Vocabulary
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vocabularies import is_vocabulary_known, vocabulary_of
+from knowledge.vectors.vocabularies import is_vocabulary_known, vocabulary_of
 
 #: So many words in capitals, read without, are told; fewer are a greeting, or an emphasis.
 _SHOUTING = 2

@@ -6,7 +6,7 @@ from django.db.models import F
 from django.test import TestCase
 
 from agents.models import Deployment
-from agents.statements import (
+from agents.processes.statements import (
     PreparedObject,
     PreparedSelect,
     PreparedSelectIn,

@@ -3,9 +3,9 @@
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from knowledge.vectors.base import collection_alias
-from knowledge.vocabularies import is_vocabulary_known, vocabulary_of
+from knowledge.vectors.vocabularies import is_vocabulary_known, vocabulary_of
 from tests.factories import add_document, make_agent
 
 

@@ -9,12 +9,12 @@ from unittest import mock
 import pytest
 from django.test import override_settings
 
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 
 
 @pytest.fixture
 def clock() -> Iterator[mock.Mock]:
-    with mock.patch("agents.remembered.time.monotonic", return_value=100.0) as clock:
+    with mock.patch("agents.processes.remembered.time.monotonic", return_value=100.0) as clock:
         yield clock
 
 

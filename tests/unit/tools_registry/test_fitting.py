@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
 from tools_registry.exceptions import ToolDefinitionError
-from tools_registry.schema import schema_problem
+from tools_registry.execution.schema import schema_problem
 from tools_registry.sources.fitting import fitted
 from tools_registry.tool import ToolSpec
 

@@ -24,7 +24,7 @@ from chat.exceptions import (
     TurnRunningError,
 )
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
-from chat.protocol import Delta, Done, Failure
+from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
 from chat.runs.event_log.base import EVENTS_PER_RUN, NumberedEvent, PartialAnswer
 from chat.runs.event_log.memory import MemoryEventLogs
@@ -39,7 +39,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 
 
 async def start(runner: Runner, conversation: Conversation, question: str) -> uuid.UUID:
-    return await runner.start(conversation, question=question, client_message_id="a", language="fr")
+    return await runner.start(conversation, AskFrame(question, "a"), language="fr")
 
 
 async def told(runner: Runner, turn_id: uuid.UUID, after: int = 0) -> list[NumberedEvent]:
@@ -95,9 +95,7 @@ class RunnerTests(TestCase):
         with mock.patch("chat.turn.path.dispatch_and_search", trouble):
             fallen = await start(runner, conversation, KNOWN)
             await told(runner, fallen)
-        later = await runner.start(
-            conversation, question=KNOWN, client_message_id="b", language="fr"
-        )
+        later = await runner.start(conversation, AskFrame(KNOWN, "b"), language="fr")
         await told(runner, later)
         assert await start(runner, conversation, KNOWN) == fallen
         assert isinstance((await told(runner, fallen))[-1][1], Failure)
@@ -346,9 +344,7 @@ class RunnerTests(TestCase):
             await _settle()
             await in_database(_generate_titles, self.deployment)
             later = "Comment se réservent les petites salles de travail de la bibliothèque ?"
-            turn_id = await runner.start(
-                conversation, question=later, client_message_id="b", language="fr"
-            )
+            turn_id = await runner.start(conversation, AskFrame(later, "b"), language="fr")
             await told(runner, turn_id)
             await _settle()
             model().assert_exhausted()
@@ -430,9 +426,7 @@ class OtherProcessTests(TestCase):
         with scripted(SLOW):
             turn_id = await start(self.owner, self.conversation, NEAR)
             with pytest.raises(TurnRunningError):
-                await self.other.start(
-                    self.conversation, question=KNOWN, client_message_id="b", language="fr"
-                )
+                await self.other.start(self.conversation, AskFrame(KNOWN, "b"), language="fr")
             await self.owner.drain()
             await told(self.owner, turn_id)
 
@@ -552,9 +546,7 @@ class RetryTests(TestCase):
 
     async def test_question_that_the_conversation_left_behind_is_not_run_again(self) -> None:
         turn = await self.interrupted()
-        following = await self.runner.start(
-            self.conversation, question=KNOWN, client_message_id="b", language="fr"
-        )
+        following = await self.runner.start(self.conversation, AskFrame(KNOWN, "b"), language="fr")
         await told(self.runner, following)
         with pytest.raises(TurnNotLastError):
             await self.runner.retry(turn, language="fr")

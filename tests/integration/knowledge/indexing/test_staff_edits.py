@@ -3,7 +3,7 @@
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge.editing import edit_chunk, resolve_conflict, units_of
+from knowledge.indexing.editing import edit_chunk, resolve_conflict, units_of
 from knowledge.indexing.path import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.reading.chunking import KnowledgeUnit

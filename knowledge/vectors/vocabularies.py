@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.conf import settings
 
-from agents.remembered import Remembered
+from agents.processes.remembered import Remembered
 from knowledge.exceptions import CollectionMissingError
 from knowledge.language.typed.vocabulary import Vocabulary
 from knowledge.vectors.base import vector_store

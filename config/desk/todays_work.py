@@ -18,8 +18,8 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import Tone, admin_url
-from agents.inheritance import unmeasured_model
 from agents.llm.base import language_model
+from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import visible
 from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Message, Role, Turn, TurnStatus

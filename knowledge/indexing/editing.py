@@ -8,7 +8,7 @@ somebody decides. Nothing that staff wrote is dropped by a re-parse. Saving a ch
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from knowledge.merging import merge_text, merge_units
+from knowledge.indexing.merging import merge_text, merge_units
 from knowledge.models import Chunk, UnitsOrigin
 from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, units_as_json, units_from_json
 

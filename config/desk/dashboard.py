@@ -1,4 +1,4 @@
-"""The first page of the admin: where to begin, and today's work (`config.todays_work`)."""
+"""The first page of the admin: where to begin, and today's work (`config.desk.todays_work`)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from agents.processes.heartbeat import worker_state
 from agents.processes.telling import Background, background
 from agents.staff.scope import limit_of
 from chat.models import Turn
-from config.todays_work import lines_for, passages_without_questions
+from config.desk.todays_work import lines_for, passages_without_questions
 from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.models import Document
 
