@@ -183,7 +183,9 @@ def message_of(code: str) -> str:
 
 
 def kind_of(code: str) -> type[ApplicationError] | None:
-    return next((kind for kind in _kinds_of(ApplicationError) if code and kind.code == code), None)
+    if not code:  # as in every answer that is whole
+        return None
+    return next((kind for kind in _kinds_of(ApplicationError) if kind.code == code), None)
 
 
 def offered_questions(answer_source: str, content: str) -> list[str]:

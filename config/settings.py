@@ -53,7 +53,7 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
-    "django.contrib.admin",
+    "config.admin_on_demand.AdminOnDemand",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -15,6 +15,7 @@ from config.version import VERSION
 handler400 = "chat.doors.unavailable.refused"
 handler404 = "chat.doors.unavailable.unknown"
 handler500 = "chat.doors.unavailable.failed"
+admin.autodiscover()
 urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),
     path(

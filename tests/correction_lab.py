@@ -42,6 +42,7 @@ from chat.turn.values import TurnRequest  # noqa: E402
 from faqs.answers.indexing import sync_learned  # noqa: E402
 from faqs.answers.writing import learn_from_message  # noqa: E402
 from faqs.models import LearnedResponse  # noqa: E402
+from knowledge.language.typed import vocabulary  # noqa: E402
 from tests.factories import (  # noqa: E402
     add_document,
     make_agent,
@@ -200,6 +201,8 @@ def experiment(fatal: int) -> dict[str, Any]:
 
 def main(every: int) -> None:
     build()
+    # Each forked process would read the words of the languages anew: most of what it costs.
+    vocabulary.warm_up()
     fatal, status = 1, -signal.SIGKILL
     while status:
         row = experiment(fatal)

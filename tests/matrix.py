@@ -2,7 +2,9 @@
 
 SQLite with the table store is `make test`. Here: PostgreSQL with the table (`database`), and SQLite with Qdrant's in-process
 mode and with a Qdrant server where `QDRANT_URL` is set (`store`). What is not there is said and left out. Another database can
-change any row that is read or written; another store changes what searches, indexes, rebuilds and counts.
+change any row that is read or written; another store changes what searches, indexes, rebuilds and counts. Of a grid of cases that
+`make test` tries whole (every way to write × every place) each row and each column is tried here (`IS_REPEATED`): a statement fails
+with the database or the store, not with the pair.
 """
 
 import os
@@ -48,6 +50,8 @@ ON_ANOTHER_STORE = [
     "tests/integration/chat/turn/test_dispatch.py",
     "tests/integration/chat/turn/test_newest_word.py",
 ]
+#: Whether this process is of a run that repeats the suite.
+IS_REPEATED = os.environ.get("TEST_REPEATED") == "1"
 #: As `make test` runs it.
 PYTEST = "-m pytest -n logical --dist loadscope --no-loadscope-reorder -p no:cacheprovider".split()
 
@@ -81,7 +85,8 @@ def on_postgresql() -> int:
 def run(name: str, tests: list[str], **environment: str) -> int:
     say(f"== {name}")
     command = [sys.executable, *PYTEST, *tests]
-    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode  # noqa: S603
+    repeating = {**os.environ, "TEST_REPEATED": "1", **environment}
+    return subprocess.run(command, env=repeating, check=False).returncode  # noqa: S603
 
 
 def say(line: str) -> None:

@@ -71,9 +71,18 @@ class PreparedSelect(_Statement):
         with connection.cursor() as cursor:
             compiler = self._execute(cursor, values)
             rows = cursor.fetchall()
-        if converters := compiler.get_converters([column[0] for column in compiler.select]):
+        if converters := _converters(compiler):
             rows = compiler.apply_converters(rows, converters)
         return [tuple(row) for row in rows]
+
+
+def _converters(compiler: Any) -> dict[int, Any]:
+    """Of the columns' values, as the compiler itself finds them for each result: found once."""
+    if not hasattr(compiler, "found_converters"):
+        columns = [column[0] for column in compiler.select]
+        compiler.found_converters = compiler.get_converters(columns)
+    found: dict[int, Any] = compiler.found_converters
+    return found
 
 
 class PreparedObject(_Statement):
@@ -92,7 +101,7 @@ class PreparedObject(_Statement):
         if row is None:
             return None
         columns = [column[0] for column in compiler.select]
-        if converters := compiler.get_converters(columns):
+        if converters := _converters(compiler):
             row = next(iter(compiler.apply_converters([row], converters)))
         names = [column.target.attname for column in columns]
         found = compiler.query.model.from_db(database.alias, names, list(row))

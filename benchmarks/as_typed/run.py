@@ -37,7 +37,7 @@ from knowledge.calibration.profiles import ThresholdProfile, threshold_profile  
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
 from knowledge.language.typed.question import read_typed  # noqa: E402
 from knowledge.language.typed.vocabulary import Vocabulary  # noqa: E402
-from knowledge.search import SearchResult, Thresholds, best_of  # noqa: E402
+from knowledge.search import STORY_WEIGHT, SearchResult, Thresholds, best_of  # noqa: E402
 from knowledge.vectors.similarity import Snapshot  # noqa: E402
 from knowledge.vectors.vocabularies import texts_of  # noqa: E402
 
@@ -73,9 +73,12 @@ class Bench:
         rows = [[each.text, *each.others] for each in readings]
         vectors = iter(self.vectors([text for row in rows for text in row], Purpose.QUERY, way))
         row = Row(len(places))
-        for place, read in zip(places, rows, strict=True):
-            found = best_of([self.search(text, next(vectors)) for text in read])
-            self._judge(row, read[0], found, self.corpus.answers[place])
+        for place, each in zip(places, readings, strict=True):
+            whole, *others = [
+                self.search(text, next(vectors)) for text in (each.text, *each.others)
+            ]
+            found = best_of([whole.weighed(STORY_WEIGHT) if each.tells else whole, *others])
+            self._judge(row, each.text, found, self.corpus.answers[place])
         return row
 
     def _judge(self, row: Row, asked: str, found: SearchResult, right: set[int]) -> None:

@@ -314,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description="Streaming of the product against the model server."
     )
-    parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--streams", type=int, nargs="+", default=[100])
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--interval-ms", type=float, default=10.0)
     parser.add_argument("--repeats", type=int, default=3)
@@ -327,8 +327,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         for _ in range(options.processes):
             run_loop(measure_site(port, 8, process))
-        for _ in range(options.repeats):
-            print(json.dumps(_once(url, port, process, options.streams, options.tokens)))
+        for streams in options.streams:
+            for _ in range(options.repeats):
+                found = _once(url, port, process, streams, options.tokens)
+                print(json.dumps(found), flush=True)
 
 
 def _once(

@@ -6,6 +6,7 @@ drained before the sockets close, so that each keeps its partial text.
 """
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -67,6 +68,9 @@ class _Server(uvicorn.Server):
         _ = get_resolver().url_patterns
         gc.collect()
         gc.freeze()
+        with suppress(OSError, AttributeError):  # another C library than glibc
+            # What was freed while models and words were read; the allocator would keep it (`benchmarks/idle`).
+            ctypes.CDLL(None).malloc_trim(0)
         gc.set_threshold(COLLECTION_THRESHOLD)
         await super().startup(sockets)
 
@@ -224,7 +228,11 @@ def _worker() -> Iterator[None]:
             *("--loglevel", "WARNING", "--hostname", f"{name}@%h"),
         ],
         # Many texts at once are sooner embedded with every core; `manage.py serve` itself has one for this.
-        environment={"OPENBLAS_NUM_THREADS": str(os.cpu_count() or 1)},
+        environment={
+            "OPENBLAS_NUM_THREADS": str(os.cpu_count() or 1),
+            # This process has checked what Celery would check again, and load the admin and every address for.
+            "CELERY_SKIP_CHECKS": "1",
+        },
     )
     try:
         worker.start()

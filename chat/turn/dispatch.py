@@ -20,7 +20,13 @@ from faqs.recall import recall_learned, scope_of
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.search import SearchResult, compare_late, confirm_passages, search_index
+from knowledge.search import (
+    STORY_WEIGHT,
+    SearchResult,
+    compare_late,
+    confirm_passages,
+    search_index,
+)
 from knowledge.vectors.base import Query, vector_store
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
@@ -33,7 +39,8 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     model, request = embedder(), turn.request
     vector = await _vector_of(asked.text)
     # What a question leans on is no part of its other readings; a follow-up is searched as it was typed, too.
-    further = [asked.alone] if asked.is_follow_up or asked.rule else turn.read.others
+    leans = bool(asked.is_follow_up or asked.rule)
+    further = [asked.alone] if leans else turn.read.others
     by_forms = "" if request.as_typed else turn.context.forms.other_reading(asked.text)
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:
@@ -49,6 +56,7 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
         model.recipe,
         scope,
         others=await _with_vectors(further),
+        tells=turn.read.tells and not leans,
         by_forms=await _with_vectors([by_forms]),
     )
 
@@ -149,7 +157,8 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     others = [Query(vector, question.recipe, text) for text, vector in readings]
 
     def nearest() -> SearchResult:
-        return search_index(config, query, limit=config.match_count, others=others)
+        weight = STORY_WEIGHT if question.tells else 1.0
+        return search_index(config, query, limit=config.match_count, others=others, weight=weight)
 
     def confirmed(found: SearchResult) -> SearchResult:
         return confirm_passages(found, agent_id=config.agent_id, question=question.text)

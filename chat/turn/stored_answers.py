@@ -3,6 +3,8 @@
 `chat.turn.path` says when an exit is taken. Each shows its sources first, then its text as one delta.
 """
 
+from collections.abc import Sequence
+
 from agents.database import in_thread
 from chat.logs import log_direct_answer
 from chat.models import AnswerSource
@@ -60,7 +62,7 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
         turn.trace.step("direct_answer", outcome, threshold=threshold)
         return None
     candidates = turn.found.direct_candidates(threshold)
-    decisions = [(passage, _decide(turn, passage, threshold, None)) for passage in candidates]
+    decisions = _decisions(turn, candidates, threshold)
     await _verify(turn, decisions, threshold)
     allowed = [each for each in decisions if each[1].served]
     served = max(allowed, key=lambda each: _rank(turn, each[0]), default=None)
@@ -86,6 +88,22 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
         "direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail
     )
     return passage if outcome in ("verified", "served") else None
+
+
+def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: float) -> Decisions:
+    """Of the candidates in their order, up to one that leaves and that none behind it can outrank (`_rank`)."""
+    decided: Decisions = []
+    best: tuple[bool, bool, float] | None = None
+    for position, passage in enumerate(candidates, start=1):
+        decision = _decide(turn, passage, threshold, None)
+        decided.append((passage, decision))
+        if decision.served:
+            rank = _rank(turn, passage)
+            best = rank if best is None else max(best, rank)
+        behind = ((True, each.is_faq, each.validated_at) for each in candidates[position:])
+        if best is not None and best >= max(behind, default=best):
+            break
+    return decided
 
 
 def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:

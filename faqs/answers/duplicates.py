@@ -13,7 +13,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from agents.admin_base import admin_url, rounded
 from agents.exceptions import ApplicationError
 from agents.models import Agent
 from faqs.answers.neighbours import near_phrasings
@@ -96,6 +95,11 @@ def find_same(
 
 def similar_text(similar: SimilarAnswer) -> SafeString:
     """« Doublon : … », with a link to the answer that exists and what clashes."""
+    from agents.admin_base import (
+        admin_url,
+        rounded,
+    )  # the admin's library, in staff's processes only
+
     row = similar.response
     if similar.kind == "duplicate":
         label = _("Doublon : la même réponse est déjà donnée à")
@@ -120,6 +124,8 @@ def near_memory_texts(agent: Agent, questions: Sequence[str], answer: str) -> li
 
     Nothing where the embedder or the vector store cannot be asked.
     """
+    from agents.admin_base import admin_url  # as above
+
     try:
         near = near_entries(agent, questions[:MAX_QUESTIONS])
     except ApplicationError:

@@ -67,6 +67,18 @@ _UNSETTLED = PreparedSelect(
         .values_list("pk")[:1]
     )
 )
+#: As well those written since: every lesson asks, and nearly always there is none.
+_RECENT = PreparedSelect(
+    lambda: (
+        LearnedResponse.objects.filter(
+            Q(settled_revision__lt=F("revision"))
+            | Q(validated_at__gte=parameter(LearnedResponse, "validated_at", name="since")),
+            agent=parameter(LearnedResponse, "agent"),
+        )
+        .order_by()
+        .values_list("pk")[:1]
+    )
+)
 
 
 # --- At the moment of serving and of learning ------------------------------------------------------------------------
@@ -89,6 +101,8 @@ def is_answered_since(
         if not any(_UNSETTLED.rows(agent=agent_id) for agent_id in agent_ids):
             return False
     else:
+        if not any(_RECENT.rows(agent=agent_id, since=since) for agent_id in agent_ids):
+            return False
         recent |= Q(validated_at__gte=since)
     rows = LearnedResponse.objects.standing().filter(recent, agent__in=agent_ids)
     if than is not None:

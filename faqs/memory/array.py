@@ -59,6 +59,34 @@ _MARK = PreparedSelect(
         "deployment__audience",
     )
 )
+#: What changed since a version was seen; each turn that teaches has the next one ask.
+_WRITTEN = PreparedSelect(
+    lambda: (
+        CachedResponse.objects.filter(
+            deployment=parameter(CachedResponse, "deployment"),
+            version__gt=parameter(CachedResponse, "version", name="seen"),
+        )
+        .order_by()
+        .values_list(*_COLUMNS)
+    )
+)
+_DELETED = PreparedSelect(
+    lambda: (
+        DeletedResponse.objects.filter(
+            shelf=parameter(DeletedResponse, "shelf"),
+            version__gt=parameter(DeletedResponse, "version", name="seen"),
+        )
+        .order_by()
+        .values_list("response_id")
+    )
+)
+_PURGED = PreparedSelect(
+    lambda: (
+        MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"))
+        .order_by()
+        .values_list("purged_version")
+    )
+)
 
 #: Sorts equal similarities by the most recent entry first.
 EntryKey = tuple[int, int]
@@ -186,17 +214,16 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
             yield _Entries((), batch, wrong)
 
     def changes(self, mark: MemoryMark) -> _Entries:
-        written = CachedResponse.objects.filter(deployment_id=mark.deployment_id)
-        deleted = DeletedResponse.objects.filter(shelf_id=mark.deployment_id)
-        rows = list(written.filter(version__gt=self.seen).values_list(*_COLUMNS))
-        gone = deleted.filter(version__gt=self.seen).values_list("response_id", flat=True)
+        rows = _WRITTEN.rows(deployment=mark.deployment_id, seen=self.seen)
+        gone = [pk for (pk,) in _DELETED.rows(shelf=mark.deployment_id, seen=self.seen)]
         servable = [row for row in rows if _is_servable(row, self.recipe_key)]
-        wrong = _wrong_questions(response_id__in=[row[0] for row in servable])
+        pks = [row[0] for row in servable]
+        wrong = _wrong_questions(response_id__in=pks) if pks else {}
         return _Entries([*gone, *(row[0] for row in rows)], servable, wrong)
 
     def purged(self, mark: MemoryMark) -> int:
-        shelf = MemoryShelf.objects.filter(pk=mark.deployment_id)
-        return shelf.values_list("purged_version", flat=True).first() or 0
+        found = _PURGED.rows(deployment=mark.deployment_id)
+        return found[0][0] if found else 0
 
     def apply(self, rows: _Entries) -> None:
         # A row whose vector was damaged from outside is left out rather than taken for another.

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from knowledge.acronyms.finding import spelled_out
 from knowledge.language.classes import word_class
@@ -79,13 +79,27 @@ class Forms:
 
     @cached_property
     def _to_short(self) -> Mapping[str, list[_Swap]]:
-        return _by_first(_Swap(_keys(pair.long), pair.short) for pair in _unambiguous(self.pairs))
+        return _swaps_to_short(self.pairs)
 
     @cached_property
     def _both_ways(self) -> Mapping[str, list[_Swap]]:
-        pairs = _unambiguous(self.pairs)
-        to_long = (_Swap(_keys(p.short), p.long, _acronym(p.short)) for p in pairs)
-        return _by_first([*(_Swap(_keys(p.long), p.short) for p in pairs), *to_long])
+        return _swaps_both_ways(self.pairs)
+
+
+#: Tables are read anew each second, and nearly always say the same: 10 ms for 100 pairs.
+_tables_of_pairs = lru_cache(maxsize=32)
+
+
+@_tables_of_pairs
+def _swaps_to_short(pairs: tuple[Form, ...]) -> Mapping[str, list[_Swap]]:
+    return _by_first(_Swap(_keys(pair.long), pair.short) for pair in _unambiguous(pairs))
+
+
+@_tables_of_pairs
+def _swaps_both_ways(pairs: tuple[Form, ...]) -> Mapping[str, list[_Swap]]:
+    sure = _unambiguous(pairs)
+    to_long = (_Swap(_keys(p.short), p.long, _acronym(p.short)) for p in sure)
+    return _by_first([*(_Swap(_keys(p.long), p.short) for p in sure), *to_long])
 
 
 def _acronym(short: str) -> str:

@@ -5,18 +5,24 @@ only: it is found without importing the package, because its C engine writes out
 """
 
 import importlib.util
+import mmap
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 import numpy as np
+from django.conf import settings
 from django.core import checks
 
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.embeddings.e5 import E5Model
 from knowledge.exceptions import EmbeddingUnavailableError
+
+#: Bytes that are compared at a time.
+_COMPARED = 1 << 20
 
 Encode = Callable[[Sequence[str]], Vectors]
 
@@ -63,6 +69,38 @@ class LocalEmbedder(Embedder):
         return f"The model {self.recipe.model} needs the package {self.requirement}, which is not installed."
 
 
+def mapped(table: np.ndarray[Any, Any], kept: Path) -> np.ndarray[Any, Any]:
+    """The same numbers read from a file, so that memory holds the rows that are looked up, once for all processes.
+
+    The file is written where it is not there or holds something else; where it cannot be, `table` itself is returned.
+    """
+    try:
+        if not _holds(kept, table):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=kept.parent) as folder:
+                table.tofile(Path(folder) / kept.name)
+                (Path(folder) / kept.name).replace(kept)
+        # One row at a time is wanted, not what stands around it.
+        with kept.open("rb") as file:
+            image = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            image.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(image, dtype=table.dtype).reshape(table.shape)
+    except (OSError, AttributeError):
+        return table
+
+
+def _holds(kept: Path, table: np.ndarray[Any, Any]) -> bool:
+    """Read in pieces: pages that are looked at in the map would count as this process's memory."""
+    if not kept.exists() or kept.stat().st_size != table.nbytes:
+        return False
+    flat = table.reshape(-1).view(np.uint8)
+    with kept.open("rb") as file:
+        return all(
+            file.read(_COMPARED) == flat[at : at + _COMPARED].tobytes()
+            for at in range(0, flat.size, _COMPARED)
+        )
+
+
 class UniversalSentenceEncoder(LocalEmbedder):
     """USE multilingual v3: 512 dimensions, 16 languages, milliseconds a question; the default."""
 
@@ -78,6 +116,10 @@ class UniversalSentenceEncoder(LocalEmbedder):
         model = USE()
         # The package loads its parts at their first use, without a lock of its own.
         model.encode(["warm up"])
+        # The vectors of 128,000 pieces of words, of which a site meets few.
+        backend = model._model
+        name = f"{self.requirement.replace('==', '-')}.table"
+        backend.table = mapped(backend.table, settings.DATA_DIR / "models" / name)
         return lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32)
 
 

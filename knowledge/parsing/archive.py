@@ -5,6 +5,7 @@ and no part may declare a document type, so no entity can expand.
 """
 
 import io
+import re
 import zipfile
 import zlib
 
@@ -15,10 +16,11 @@ from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.parsing.base import MALFORMED, unreadable
 
+#: Office 365 numbers the main part of some files.
 _MAIN_PARTS = {
-    "word/document.xml": SourceType.DOCX,
-    "xl/workbook.xml": SourceType.XLSX,
-    "ppt/presentation.xml": SourceType.PPTX,
+    r"word/document\d*\.xml": SourceType.DOCX,
+    r"xl/workbook\d*\.xml": SourceType.XLSX,
+    r"ppt/presentation\d*\.xml": SourceType.PPTX,
 }
 #: What the XML parser raises derives from `SyntaxError`.
 MALFORMED_ARCHIVE = (SyntaxError, zipfile.BadZipFile, zlib.error, *MALFORMED)
@@ -30,8 +32,8 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             _check_sizes(entries, len(data), filename=filename)
-            names = {entry.filename for entry in entries}
-            found = [type_ for part, type_ in _MAIN_PARTS.items() if part in names]
+            names = "\n".join(entry.filename for entry in entries)
+            found = [t for part, t in _MAIN_PARTS.items() if re.search(f"(?m)^{part}$", names)]
             if not found:
                 raise unreadable(
                     f"{filename}: no Office document",

@@ -31,6 +31,9 @@ _INVISIBLE = dict.fromkeys(
 )
 #: What Markdown escapes; any other backslash is text (`C:\Users`, `\d`).
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+#: Where an escaped mark waits while others are read, in a plane that no text uses.
+_HELD = 0x10FF00
+_WAS_ESCAPED = re.compile("[\U0010ff21-\U0010ff7e]")
 _INTERROGATIVE = re.compile(
     r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
     r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
@@ -267,10 +270,11 @@ def one_line(text: str) -> str:
 
 def bare_text(text: str) -> str:
     """One line of Markdown without the marks of emphasis, code and links: for titles, headings and questions."""
+    text = _ESCAPED.sub(lambda mark: chr(_HELD + ord(mark[1])), text)
     text = re.sub(r"!?\[([^\]]{0,500})\]\([^)\s]{0,2000}\)", r"\1", text)
     text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
-    return one_line(_ESCAPED.sub(r"\1", text))
+    return one_line(_WAS_ESCAPED.sub(lambda mark: chr(ord(mark[0]) - _HELD), text))
 
 
 def asks(text: str) -> bool:

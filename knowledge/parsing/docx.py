@@ -1,7 +1,8 @@
-"""Word documents (DOCX): headings by style, lists, tables with their merged cells, notes after what they are noted at.
+"""Word documents (DOCX): headings by style, lists, tables with their merged cells, charts and diagrams, notes after what they
+are noted at.
 
-The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, text deleted or moved away and tables of contents
-are not read.
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, hidden text, text deleted or
+moved away and tables of contents are not read.
 """
 
 import io
@@ -18,10 +19,13 @@ from lxml import etree
 from knowledge.models import SourceType
 from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text
+from knowledge.parsing.drawings import drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
 _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
+#: What stands around parts of a text and is none.
+_HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -68,6 +72,8 @@ def _read(document: Any) -> Outline:
             continue
         _flush(outline, items, beside)
         _paragraph(outline, part, style, text)
+        for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
+            outline.add(said, kind=kind)
         for number in _note_numbers(part):
             outline.add(notes.pop(number, ""))
     _flush(outline, items, beside)
@@ -87,8 +93,29 @@ def _parts(document: Any) -> Iterator[Any]:
                 yield Paragraph(element, document._body)
             case "tbl":
                 yield Table(element, document._body)
-            case "sdt" | "sdtContent" | "customXml" | "ins" | "smartTag":
+            case name if name in _HOLDERS and not _is_contents(element):
                 pending.extend(list(element)[::-1])
+
+
+def _is_contents(element: Any) -> bool:
+    """Whether it is a list of contents that says so itself, whatever the styles of its lines are."""
+    gallery = element.find(f"{_W}sdtPr/{_W}docPartObj/{_W}docPartGallery")
+    return gallery is not None and gallery.get(f"{_W}val") == "Table of Contents"
+
+
+def _is_hidden(run: Any) -> bool:
+    mark = run.find(f"{_W}rPr/{_W}vanish")
+    return mark is not None and mark.get(f"{_W}val") not in ("0", "false")
+
+
+def _held(element: Any, name: str) -> Iterator[Any]:
+    """The children of a name in order, those in content controls as well."""
+    for child in element:
+        tag = str(child.tag).removeprefix(_W)
+        if tag == name:
+            yield child
+        elif tag in _HOLDERS:
+            yield from _held(child, name)
 
 
 def _footnotes(document: Any) -> dict[str, str]:
@@ -149,7 +176,8 @@ def _text(part: Any) -> str:
     pieces: list[str] = []
     marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
     for node in part._p.iter(*marks):
-        if any(parent.tag in _UNREAD for parent in node.iterancestors()):
+        unread = any(parent.tag in _UNREAD for parent in node.iterancestors())
+        if unread or _is_hidden(node.getparent()):
             continue
         match node.tag.rpartition("}")[2]:
             case "t":
@@ -167,10 +195,10 @@ def _table(table: Any) -> str:
     """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
     rows: list[list[str]] = []
     above: dict[int, str] = {}
-    for row in table._tbl.iterchildren(f"{_W}tr"):
+    for row in _held(table._tbl, "tr"):
         column = _number(row, f"{_W}trPr/{_W}gridBefore", 0)
         current: dict[int, str] = {}
-        for cell in row.iterchildren(f"{_W}tc"):
+        for cell in _held(row, "tc"):
             merge = cell.find(f"{_W}tcPr/{_W}vMerge")
             continues = merge is not None and merge.get(f"{_W}val", "continue") == "continue"
             if continues and column in above:

@@ -36,6 +36,8 @@ _HELD = re.compile("\ue0f0(\\d+)\ue0f1")
 _MARKS = str.maketrans("", "", "\ue0f0\ue0f1")
 #: `<details>` within `<details>` are questions of their own down to here; deeper ones are read as HTML.
 _MAX_DEPTH = 20
+#: The line below the header of a table.
+_RULE = re.compile(r"[\s|:-]+")
 _BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
 #: Indented code (see above), and what would be parsed within a run of text for nothing: its source is kept, of which only
 #: the HTML tags need to be known. Links and images are looked for anew from each of their brackets: `![` repeated 20,000
@@ -159,7 +161,7 @@ class _MarkdownReader:
             case "bullet_list_open" | "ordered_list_open":
                 self.outline.add(_trimmed(source), kind="list")
             case "table_open":
-                self.outline.add(_trimmed(source), kind="table")
+                self.outline.add(_unpadded(source), kind="table")
             case "fence":
                 self.outline.add(_trimmed(source), kind="code")
             case "blockquote_open":
@@ -213,3 +215,13 @@ def _without_html(inline: Token) -> str:
 
 def _trimmed(source: list[str]) -> str:
     return "\n".join(line.rstrip() for line in source).strip("\n")
+
+
+def _unpadded(source: list[str]) -> str:
+    """The rows of a table between bars, without the blanks and dashes that align its source: they would fill passages, and
+    tear its rows.
+    """
+    rows = (re.sub(r"[ \t]{2,}", " ", line.strip()) for line in source if line.strip())
+    rows = (re.sub(r"-{4,}", "---", row) if _RULE.fullmatch(row) else row for row in rows)
+    rows = (row if row.startswith("|") else f"| {row}" for row in rows)
+    return "\n".join(row if re.search(r"(?<!\\)\|$", row) else f"{row} |" for row in rows)

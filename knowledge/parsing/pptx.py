@@ -1,7 +1,7 @@
-"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, diagrams and speaker's notes below.
+"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes below.
 
 The archive has been checked (`knowledge.parsing.archive`). Shapes come in the order people read them: from the top, then from
-the left. Pictures, charts, footers, dates and slide numbers are not read; a hidden slide is noticed.
+the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
 """
 
 import io
@@ -12,7 +12,6 @@ import pptx
 from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from lxml import etree
 from pptx.enum.shapes import PP_PLACEHOLDER
 from pptx.exc import PythonPptxError
 
@@ -28,10 +27,9 @@ from knowledge.parsing.base import (
     table_text,
     unreadable,
 )
+from knowledge.parsing.drawings import drawn
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _TITLES = (PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.CENTER_TITLE, PP_PLACEHOLDER.VERTICAL_TITLE)
 _UNREAD = (PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.DATE, PP_PLACEHOLDER.SLIDE_NUMBER)
 #: Placeholders whose paragraphs have bullets unless they say otherwise.
@@ -116,7 +114,10 @@ class _Slide:
         elif shape.has_text_frame:
             self._text(shape.text_frame, bulleted=kind in _BULLETED)
         else:
-            self._items += [f"- {text}" for text in _diagram(shape)]
+            for drawn_kind, text in drawn(
+                shape._element, lambda key: shape.part.related_part(key).blob
+            ):
+                self._add(text, kind=drawn_kind)
         self._flush()
 
     def _text(self, frame: Any, *, bulleted: bool) -> None:
@@ -185,16 +186,3 @@ def _table(table: Any) -> str:
             line.append(text)
         rows.append(line)
     return table_text(rows)
-
-
-def _diagram(shape: Any) -> Iterator[str]:
-    """The texts of a diagram (SmartArt), which stand in a part of their own."""
-    ids = shape._element.find(f".//{_DIAGRAM}relIds")
-    key = ids.get(f"{_R}dm") if ids is not None else None
-    if key is None:
-        return
-    part = shape.part.related_part(key)
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    for paragraph in etree.fromstring(part.blob, parser).iter(f"{_A}p"):
-        if text := one_line(clean_text("".join(paragraph.itertext(f"{_A}t")))):
-            yield text

@@ -2,11 +2,13 @@
 
 The archive has been checked (`knowledge.parsing.archive`). Cells are read one row after the other and counted, so a sheet that
 claims a million columns costs what it really holds. Formulas give the value that was saved with them. Hidden sheets, charts,
-pictures and comments are not read; a hidden sheet is noticed.
+which draw cells, pictures and comments are not read; hidden rows are, most of them a filter's. A hidden sheet is noticed, and
+columns of words beside questions and answers.
 """
 
 import io
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -35,6 +37,8 @@ from knowledge.parsing.base import (
 from knowledge.parsing.csv import add_question_row, some_notices
 from knowledge.question_tables import question_columns
 
+#: Of columns that are not read, so many are named, each by so many characters.
+_MOST_NAMED, _NAME_LENGTH = 20, 50
 #: Names that programs give to sheets say nothing.
 _DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)
 _DECIMALS = re.compile(r"[0#](?:\.(0+))?")
@@ -88,14 +92,18 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
                     _("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)}
                 )
                 continue
-            _read_sheet(one_line(sheet.title), list(_rows(sheet, result.budget)), result)
+            areas: list[Any] = []
+            rows = list(_rows(sheet, result.budget, areas))
+            _fill_down(rows, areas, result.budget)
+            _read_sheet(one_line(sheet.title), rows, result)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
     result.outline.notices.extend(some_notices(result.notices))
     return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
 
 
-def _rows(sheet: Any, budget: _Budget) -> Iterator[_Row]:
+def _rows(sheet: Any, budget: _Budget, areas: list[Any]) -> Iterator[_Row]:
+    """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
     book = sheet.parent
     with sheet._get_source() as source:
         parser = WorkSheetParser(
@@ -114,6 +122,21 @@ def _rows(sheet: Any, budget: _Budget) -> Iterator[_Row]:
             budget.take(len(raw), sum(map(len, cells.values())))
             if cells:
                 yield _Row(line, cells)
+        merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
+        areas.extend(area for area in merged if area.max_row > area.min_row)
+
+
+def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> None:
+    """What a cell merged downwards says is given in each row it covers."""
+    lines = [row.line for row in rows]
+    for area in areas:
+        start, end = bisect_left(lines, area.min_row), bisect_right(lines, area.max_row)
+        if lines[start : start + 1] != [area.min_row]:
+            continue
+        text = rows[start].cells.get(area.min_col, "")
+        budget.take(end - start - 1, len(text) * (end - start - 1))
+        for row in rows[start + 1 : end] if text else ():
+            row.cells.setdefault(area.min_col, text)
 
 
 def _shown(cell: ReadOnlyCell) -> str:
@@ -171,9 +194,25 @@ def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
             outline.add(block.text, kind="qa", question=block.question)
         outline.category = ""
         result.notices.extend(f"{name}, {notice}" for notice in notices)
+        if unread := _unread_columns(rows, columns):
+            result.notices.append(
+                _("feuille « %(name)s » : colonnes ignorées : %(columns)s")
+                % {"name": name, "columns": ", ".join(unread)}
+            )
         return
     for region in _regions(rows):
         _read_region(outline, region, result.budget)
+
+
+def _unread_columns(rows: Sequence[_Row], columns: dict[str, int]) -> list[str]:
+    """The names of columns beside question, answer and category that hold words, or the first of these."""
+    known = {index + 1 for index in columns.values()}
+    found: dict[int, str] = {}
+    for row in rows[1:]:
+        for column in row.cells.keys() - known:
+            if any(map(str.isalpha, row.cells[column])):
+                found.setdefault(column, rows[0].cells.get(column, row.cells[column]))
+    return [one_line(found[column])[:_NAME_LENGTH] for column in sorted(found)][:_MOST_NAMED]
 
 
 def _filled(row: _Row, width: int) -> list[str]:

@@ -8,14 +8,15 @@ from django.db.models import Q
 from knowledge.models import Document, SourceType
 
 #: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles kept, and for HTML
-#: what stands around the content left out. A format that is not named has 0.
+#: what stands around the content left out. 2: charts, diagrams, fields and merged cells of Office files, hidden text left out; escaped
+#: marks in headings and padded tables of Markdown; lists of dotted names of HTML. A format that is not named has 0.
 READER_VERSIONS = {
     SourceType.PDF: 1,
-    SourceType.HTML: 1,
-    SourceType.MARKDOWN: 1,
-    SourceType.DOCX: 1,
-    SourceType.PPTX: 1,
-    SourceType.XLSX: 1,
+    SourceType.HTML: 2,
+    SourceType.MARKDOWN: 2,
+    SourceType.DOCX: 2,
+    SourceType.PPTX: 2,
+    SourceType.XLSX: 2,
 }
 
 

@@ -8,7 +8,7 @@ transaction sees its own rows. The one backend that touches the ORM: call it whe
 import json
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +59,8 @@ def _named() -> models.QuerySet[VectorCollection, tuple[Any, ...]]:
 
 
 _FIND = PreparedSelect(_named)
+#: Payloads of one collection that are remembered, at 1 to 3 KB each.
+_MOST_PAYLOADS = 2_000
 _PAYLOADS = PreparedSelectIn(
     parameter(VectorPoint, "point_id"),
     lambda keys: VectorPoint.objects.filter(
@@ -117,6 +119,9 @@ class _Rows:
 
 
 class _Points(Followed[_State, uuid.UUID, _Rows]):
+    #: What committed points say, of those found lately, and the version of the collection at which it was read.
+    payloads: tuple[int, dict[uuid.UUID, Any]] = (NEVER, {})
+
     def size(self, mark: _State) -> int:
         return _live(mark).count() if mark.version else 0
 
@@ -398,12 +403,24 @@ def _hybrid(
 
 def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
-    payloads = _payloads(state, [key for key, *_scores in found])
+    keys = [key for key, *_scores in found]
+    own = Uncommitted.covers(state.uuid)
+    payloads = _payloads(state, keys) if own else _committed_payloads(state, keys)
     return [
         Hit(str(key), score, payloads[key], overlap)
         for key, score, overlap in found
         if key in payloads
     ]
+
+
+def _committed_payloads(state: _State, keys: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
+    """Remembered while the collection stands at one version: a read that is later than its mark is no older than it."""
+    points = _kept(state)
+    version, known = points.payloads
+    if version != state.version or len(known) > _MOST_PAYLOADS:
+        version, known = points.payloads = state.version, {}
+    known.update(_payloads(state, [key for key in keys if key not in known]))
+    return known
 
 
 def _payloads(state: _State, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:

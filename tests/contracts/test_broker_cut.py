@@ -1,4 +1,5 @@
-"""The broker goes in the middle and comes back: what was uploaded meanwhile is kept, said, and indexed afterwards by itself.
+"""Three machines over each broker: uploaded on one, indexed by another, answered by a third. Then the broker goes and comes back:
+what was uploaded meanwhile is kept, said, and indexed afterwards by itself.
 
 Redis is killed with all it holds. The line to RabbitMQ is cut: the server itself belongs to others, too.
 """
@@ -55,13 +56,15 @@ def readiness(url: str) -> dict[str, Any]:
         return told
 
 
-def test_what_is_uploaded_while_the_broker_is_away_is_kept_and_indexed_when_it_is_back(
+def test_what_one_uploads_another_indexes_and_a_third_answers_also_once_the_broker_was_away(
     broker: Cut,
 ) -> None:
-    machines, web = broker.machines, broker.machines.web("A")
+    machines = broker.machines
+    web, answering = machines.web("A"), machines.web("C")
     machines.worker("B")
     upload(web.url, "mairie.md", DOCUMENT)
     machines.wait_for_builds(["done"])
+    assert "Quatre euros" in answer(answering.url, "Combien coûte une place de marché ?")
     broker.end()
     shown = upload(web.url, "piscine.md", OTHER)
     assert "La file des tâches est injoignable" in shown

@@ -1,6 +1,7 @@
-"""Three machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by a third.
+"""Machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by a third.
 
-They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else.
+They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over each broker, and while it is away:
+`test_broker_cut.py`.
 """
 
 import json
@@ -22,7 +23,6 @@ import pytest
 from benchmarks.resilience.site import MissingServerError, WebProcess, own_database, own_redis
 from tests.releases import keep
 from tests.servers.of_the_run import migrated_postgres
-from tests.servers.rabbitmq import amqp_url
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
@@ -109,16 +109,12 @@ class Machines:
             time.sleep(0.2)
 
 
-@pytest.fixture(params=["redis", "amqp"])
-def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    """With Redis as their broker: what they share of the documents is looked at before any broker is."""
     with ExitStack() as stack:
-        broker: str | None = None
-        if request.param == "amqp":
-            broker = stack.enter_context(amqp_url())
-            if broker is None:
-                pytest.skip("no RabbitMQ that a virtual host can be made on")
         try:
-            yield Machines(tmp_path, stack, broker)
+            yield Machines(tmp_path, stack, None)
         except MissingServerError as missing:
             pytest.skip(str(missing))
 
@@ -159,14 +155,6 @@ def answer(url: str, question: str) -> str:
     with urllib.request.urlopen(request, timeout=90) as response:  # noqa: S310
         events = response.read().decode()
     return str(json.loads(events.rsplit("data: ", 1)[1]).get("content", events))
-
-
-def test_uploaded_on_one_indexed_by_another_answered_by_a_third(machines: Machines) -> None:
-    uploading, answering = machines.web("A"), machines.web("C")
-    machines.worker("B")
-    upload(uploading.url, "mairie.md", DOCUMENT)
-    machines.wait_for_builds(["done"])
-    assert "Quatre euros" in answer(answering.url, "Combien coûte une place de marché ?")
 
 
 def test_worker_that_does_not_see_the_documents_ends_and_says_why(machines: Machines) -> None:

@@ -160,9 +160,12 @@ class Visitors:
         make_owned(self.world, "widget", visitor=self._widget, **WIDGET)
         make_closed(self.world, visitor=self._owner)
 
-    async def takes(self, knock: Knock) -> bool:
-        """Whether there is such a method at this door, for whoever is admitted to it."""
-        return "·" not in [await self.knock(knock, role) for role in ("service", "widget")]
+    async def row(self, knock: Knock) -> list[str] | None:
+        """What each role meets; `None` where there is no such method at this door, for whoever is admitted to it."""
+        met = {role: await self.knock(knock, role) for role in ("service", "widget")}
+        if "·" in met.values():
+            return None
+        return [met.get(role) or await self.knock(knock, role) for role in COLUMNS]
 
     async def knock(self, knock: Knock, role: str) -> str:
         """What this role meets, as a cell of the table."""

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.servers.mcp_process import STDIO
 from tests.servers.model_server import ModelServer
+from tests.servers.of_the_run import migrated_sqlite
 from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,6 @@ import sys
 import django
 django.setup()
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
 call_command("create_agent", "guide", name="Guide du personnel")
 from agents.models import Agent
 # The worker would ask the journeys' model for questions, and take the replies that they have scripted.
@@ -148,6 +148,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
             "DJANGO_SUPERUSER_PASSWORD": STAFF_PASSWORD,
             "DJANGO_SUPERUSER_EMAIL": "staff@example.org",
         }
+        migrated_sqlite(folder / "site.db")
         _run(environment, "-c", PREPARE, str(document), json.dumps(ANSWERS))
         site = LiveSite(f"http://127.0.0.1:{free_port()}", model, environment, mcp_port)
         yield from _served(site, folder / "serve.log")

@@ -1,11 +1,12 @@
-"""What an upgraded site still does, looked at from inside its own process: `python -m tests.releases.questioning`.
+"""What an upgraded site still does, looked at from inside its own process: `python -m tests.releases.questioning [COMMAND]…`.
 
-Prints one JSON object: the answers to the questions of the kept site, and the status of each page that staff open. The pages are
-asked for as a browser would, with a session that came from the sign-in form.
+Each COMMAND of `manage.py` is run before. Prints one JSON object: the answers to the questions of the kept site, and the status of
+each page that staff open. The pages are asked for as a browser would, with a session that came from the sign-in form.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import django
@@ -13,6 +14,7 @@ import django
 django.setup()
 
 from django.contrib import admin  # noqa: E402
+from django.core.management import call_command  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
@@ -22,7 +24,9 @@ from knowledge.management.terminal import deployment_named  # noqa: E402
 from tests.releases.kept_site import AGENT, PASSWORD, QUESTIONS, REFUSED, TITLE, USER  # noqa: E402
 
 
-def main() -> None:
+def main(commands: Sequence[str]) -> None:
+    for command in commands:
+        call_command(*command.split(), stdout=sys.stderr)
     told = {"answers": answers(), **pages(signed_in())}
     sys.stdout.write(json.dumps(told, ensure_ascii=False))
 
@@ -43,6 +47,7 @@ def signed_in() -> Client:
 def pages(client: Client) -> dict[str, Any]:
     """Every list of the admin, and the first row of each; the conversation as its owner reads it."""
     statuses = {}
+    admin.autodiscover()
     for model in admin.site._registry:
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         statuses[name] = client.get(reverse(f"admin:{name}_changelist"), follow=True).status_code
@@ -60,4 +65,4 @@ def pages(client: Client) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -33,7 +33,6 @@ from tools_registry.exceptions import (
     UnknownToolError,
 )
 from tools_registry.execution.breaker import breakers
-from tools_registry.execution.schema import schema_problem
 from tools_registry.execution.usage import Outcome, record_calls
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
@@ -162,6 +161,10 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
         raise InvalidToolArgumentsError("The arguments are not a JSON object.")
+    from tools_registry.execution.schema import (
+        schema_problem,
+    )  # loads a validator: 50 ms of each start
+
     if problem := schema_problem(spec, arguments):
         raise InvalidToolArgumentsError(problem)
     return arguments

@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
 from tools_registry.exceptions import ToolDefinitionError
 
 #: What one tool may take of a prompt, and what is walked through to find that out.
@@ -51,6 +48,11 @@ def fitted(schema: Any, document: Mapping[str, Any] | None = None) -> dict[str, 
 
     Raises `ToolDefinitionError`.
     """
+    from jsonschema import (
+        Draft202012Validator,
+    )  # 50 ms of each start, for sites that have such tools
+    from jsonschema.exceptions import SchemaError
+
     if not isinstance(schema, dict):
         raise ToolDefinitionError("The parameters are not described by a schema.")
     made = _Fitting(schema if document is None else document).fit(schema, "", ()) or {}

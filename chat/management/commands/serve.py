@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from agents.llm.base import language_model
 from chat.server.migrations import pools_problem, require_migrations
 from chat.server.serving import require_port, serve, serve_on
+from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import embedder
 from knowledge.language.typed import vocabulary
 from knowledge.storage import storage_problem
@@ -59,6 +60,8 @@ def warm_up() -> None:
     """Load what the first question would wait for."""
     embedder().warm_up()
     vocabulary.warm_up()
+    for question in ("Comment faire ?", "How do I do it?"):
+        compare_questions(question, question)
     if (model := language_model()) is not None:
         model.warm_up()
 

@@ -19,17 +19,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from chat.turn.leaning.own_subject import (
+    is_part_of_another,
+    names_new_things,
     reply_rule,
+    statement_rule,
     subject_rule,
     topic_is_part,
     without_openers,
 )
+from faqs.second_key.reading import read_pair
 from knowledge.language.classes import one_of, word_class
 from knowledge.language.folding import fold_letters
 
 _COURTESIES = word_class("courtesies")
 _COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
+_GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
 #: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
 _ELLIPTIC_HEAD = re.compile(
@@ -40,7 +45,8 @@ _ELLIPTIC_HEAD = re.compile(
 )
 _ELLIPTIC_MEASURE = re.compile(
     r"^combien pour (?:\S+ ){0,2}\S+$|"
-    r"^(?:who|qui) \S+$|^what(?:'s| is| are) (?:not )?\w+ed$|"
+    r"^(?:(?:il )?(?:me |te )?faut(?:-il)?) combien (?:de |d')\w+$|^how many \w+ (?:do|will|would) (?:i|we|you) need$|"
+    r"^which (?:one )?is (?:the )?\w+(?:er|est)$|^(?:who|qui) \S+$|^what(?:'s| is| are) (?:not )?\w+ed$|"
     r"^(?:(?:vers|de|dans|par|pour) )?quel(?:le)?s? \w+ \w+(?:er|ir|re|oir)$|"
     r"^(?:sous|dans|pendant|pour|avec|depuis|jusqu'a|a|en|au bout de|within|for|in|until|under|at)? ?"
     r"(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$"
@@ -54,13 +60,15 @@ _BARE_QUESTION_WORD = re.compile(
 _NO_COMPLEMENT = re.compile(
     r"^(?:est-ce (?:que |qu'))?(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)"
     r"(?: etre)?(?: \w+)?$|"
-    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get )?\w+$"
+    r"^(?:(?:il )?faut|on (?:peut|doit)) \w+(?:er|ir|re|oir)(?: \w+)?$|"
+    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$|"
+    r"^(?:can|could|do|must|should|may) (?:i|we|you) \w+ ones?\b"
 )
 _DEMONSTRATIVE = re.compile(
     r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
     r"ce dernier|cette derniere|ces derniers|ces dernieres|le meme|la meme|les memes|de meme|"
     r"the same|the former|the latter|do so|ones|(?<!is )(?<!are )(?<!was )there)\b|"
-    r"\b(?:a|an|the|another|other|which|become|have|get|need) (?:\w+ )?one$|"
+    r"\b(?:a|an|the|another|other|which|become|have|get|need|me|us|him|them) (?:\w+ )?one$|"
     r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|moment|mois|annee|semaine|jours?|week|que|qui|qu|dont|sont|n|ne|sera)\w+|"
     r"\b(?:this|these|those) (?!year|month|week|morning|evening|weekend|summer|winter)\w+|"
     r"\b(?:this|that|these|those)$|"
@@ -118,6 +126,9 @@ _DEFINITE = re.compile(
 _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
+
+#: They open a clause as well as a question.
+_ASKED_TIMES = ("quand ", "when ")
 
 _GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
 #: A verb that anyone can recognise; without one, and without a question word, a question is a fragment.
@@ -202,13 +213,18 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
         return ""
     core = without_openers(folded)
     is_question = read.endswith("?")
+    said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
+    rest = _without_connectives(core)
+    if rest != core and _asks_by_itself(rest, read, said) and not _ask_alike(previous, read):
+        return ""
     if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
+    if not is_question and (rule := statement_rule(core, read, said)):
+        return rule
     topic, _body = _topic_and_body(core)
-    said = f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}"
     if topic and not topic_is_part(topic):
         return ""
-    return subject_rule(core, read, _folded(said))
+    return subject_rule(core, read, said)
 
 
 def follow_up_rule(question: str) -> str:
@@ -227,6 +243,29 @@ def follow_up_rule(question: str) -> str:
     if not topic and _has_loose_pronoun(bare):
         return "pronoun"
     return "" if _specific_words(folded) else "generic"
+
+
+def _without_connectives(core: str) -> str:
+    """The message behind « et sinon », "and by the way": what joins it to the one before says nothing of its subject."""
+    rest, cut = core, None
+    while rest != cut:
+        cut, rest = rest, without_openers(_GOING_ON.sub("", rest).lstrip(" ,"))
+    return rest
+
+
+def _asks_by_itself(rest: str, read: str, said: str) -> bool:
+    """Whether a whole question stands there, with a subject that nobody spoke of before."""
+    is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
+    asked = rest.partition(",")[2] if is_clause else rest
+    if not _VERB.search(asked) or follow_up_rule(rest) or is_clause and not asked:
+        return False
+    return names_new_things(rest, read, said) and not subject_rule(rest, read, said)
+
+
+def _ask_alike(previous: str, question: str) -> bool:
+    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing, for them."""
+    one, other = read_pair(previous[:_READ_CHARACTERS], question)
+    return one.kind is other.kind
 
 
 def _folded(question: str) -> str:
@@ -268,7 +307,8 @@ def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
     specific = _specific_words(folded)
     if _BARE_PREDICATE.search(folded) and len(specific) <= 1:
         return True
-    return not _VERB.search(folded) and len(specific) <= _FRAGMENT_WORDS
+    is_fragment = not _VERB.search(folded) and len(specific) <= _FRAGMENT_WORDS
+    return is_fragment and not is_part_of_another(folded)
 
 
 def _points_outside(bare: str) -> bool:

@@ -4,6 +4,8 @@ Read after the rules of `chat.turn.leaning.follow_ups`, which look for what a qu
 about a part of something that was named before:
 
 - `assent`, `choice`: it takes up a proposal ("ok, go ahead", « la deuxième »), or answers what it was asked (`reply`);
+- `correction`, `statement`: it puts right what was said (« je voulais dire le dossier »), or tells the case and asks nothing
+  ("my boss never gave me mine");
 - `existence`: it asks whether something has a thing, and not what ("Is there a setup fee?", « Y a-t-il un préavis ? »);
 - `definite`: its only noun has the article of what both know (« L'appel est surtaxé ? », "Is the refund immediate?");
 - `comparison`: the other side of it was said ("Can I pay more?", « Laquelle est la plus sûre ? »).
@@ -24,13 +26,15 @@ _ASSENT = rf"(?:{one_of('assents')})"
 _POLITE = rf"(?:{one_of('politeness')})"
 _COURTESY = re.compile(rf"^(?:{_POLITE}(?:[\s,.!:;-]+|$))+")
 _OPENERS = re.compile(rf"^(?:(?:{_POLITE}|{_ASSENT})(?:[\s,.!:;-]+|$))+")
-_CLOSERS = re.compile(rf"(?:[\s,.!-]+(?:{_POLITE}|{_ASSENT}))+[\s.!]*$")
+#: "As well" is no assent.
+_CLOSERS = re.compile(rf"(?:[\s,.!-]+(?<!\bas )(?:{_POLITE}|{_ASSENT}))+[\s.!]*$")
 _PART = re.compile(rf"^(?:{one_of('parts')})$")
 _GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
 #: « est-elle », « peut-on », « y a-t-il »: of the verbs with a subject behind them, those that say nothing.
 _INVERTED = re.compile(
     rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles|ce)$"
 )
+_OF = frozenset(("de", "d'", "du", "des", "of"))
 _COPULAS = word_class("copulas")
 _CHOICES = word_class("choices")
 _UNIQUE = word_class("unique")
@@ -53,6 +57,9 @@ _ONE = re.compile(
 #: "better than", "more than", « plus que »: the other side stands there itself.
 _COMPARED = re.compile(r"\b(?:than|besides|que ?)\b")
 _ASKS = re.compile(rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b")
+_CORRECTION = re.compile(rf"^(?:{one_of('corrections')})(?=[\s,]|$)")
+_TELLING = re.compile(rf"(?:^|[\s,])(?:{one_of('telling')})(?:\s|(?<='))")
+_WISHING = re.compile(rf"\b(?:{one_of('wishing')})\b")
 _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
 #: Capitals that begin no sentence, and names in capitals; not "I".
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b(?!I\b)[A-ZÀ-Ý][\w’-]+|\b[A-Z]{2,}\w*")
@@ -61,6 +68,8 @@ _NO_NAME = word_class("no_names")
 _REPLY_WORDS = 7
 #: From here on a message says enough to be understood by itself.
 _MOST_SPECIFIC = 3
+#: A statement with so many new words of content tells of something else.
+_TOLD = 4
 #: One word may be what is said of the noun: "included", « surtaxé ».
 _PREDICATE = 1
 
@@ -81,10 +90,39 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     tokens = _tokens(core)
     if all(_chooses(token) for token in tokens):
         return "choice"
+    if _CORRECTION.search(core):
+        return "correction"
     is_answer = answer.rstrip().endswith("?") and not is_question
     if is_answer and len(tokens) <= _REPLY_WORDS and not _ASKS.search(core):
         return "reply"
     return ""
+
+
+def statement_rule(core: str, raw: str, said: str) -> str:
+    """`statement`: somebody tells a case with few words of content that are new, in a sentence that neither asks nor wishes."""
+    tells = bool(_TELLING.search(core)) and not (_ASKS.search(core) or _WISHING.search(core))
+    return "statement" if tells and not names_new_things(core, raw, said, least=_TOLD) else ""
+
+
+def names_new_things(core: str, raw: str, said: str, *, least: int = 2) -> bool:
+    """Whether it has so many words of content that were not said before, or one and a name.
+
+    Two make a question of its own behind « et » or "also".
+    """
+    given = _stems(said)
+    new = {_stem(token) for token in _tokens(core) if _is_specific(token)} - given
+    return len(new) >= least or (bool(new) and _has_name(raw))
+
+
+def is_part_of_another(core: str) -> bool:
+    """« Prix d'une carte de pêche », "canoe hire prices": of what it is the price stands there, and is no part itself."""
+    tokens = _tokens(core)
+    if len(tokens) <= _PREDICATE + 1:
+        return False
+    behind = [token for token in tokens[2:] if token not in _DETERMINERS]
+    if tokens[1] in _OF:
+        return bool(behind) and not _is_part(behind[0])
+    return _is_part(tokens[-1]) and all(map(_is_specific, tokens[:-1]))
 
 
 def subject_rule(core: str, raw: str, said: str) -> str:

@@ -31,6 +31,8 @@ class TypedQuestion:
     typed: str
     text: str
     others: tuple[str, ...] = ()
+    #: The last of the others is what is asked, and `text` tells a story around it.
+    tells: bool = False
 
     @property
     def is_as_typed(self) -> bool:
@@ -46,9 +48,9 @@ def read_typed(question: str, vocabulary: Vocabulary) -> TypedQuestion:
     language = language_of(text)
     sure, guessed = spelled(text, vocabulary, language)
     texts = [unwrapped(reading, language) for reading in dict.fromkeys((sure, guessed))]
-    texts += [asked for reading in texts[-1:] for asked in _question_of_story(reading, language)]
-    text, *others = dict.fromkeys(reading + rest for reading in texts)
-    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]))
+    asked = _question_of_story(texts[-1], language)
+    text, *others = dict.fromkeys(reading + rest for reading in (*texts, *asked))
+    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]), tells=bool(asked))
 
 
 def _parts(question: str) -> tuple[str, str]:

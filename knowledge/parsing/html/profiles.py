@@ -22,6 +22,8 @@ _FACTOR = 1_000_003
 #: Tags around another that tell where it stands.
 _LEVELS = 5
 _CODE = ("code", "tt", "kbd", "samp")
+#: `config.site_name`
+_DOTTED = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z_]\w*)+")
 _WORD = re.compile(r"\w")
 _WORDS = re.compile(r"\w\S*")
 _STOP = re.compile(r"[.!?…。！？][\s\"'”’»)\]]*$")
@@ -177,7 +179,9 @@ def _count_link(profile: Profile, tag: Tag, address: str, links: PageLinks) -> N
 
 
 def _is_name(tag: Tag) -> bool:
-    """Whether a link is a name in code: a list of these says which there are, not where to read on."""
+    """Whether a link is a name in code, or written as one: a list of these says which there are, not where to read on."""
+    if _DOTTED.fullmatch(one_line(tag.get_text())):
+        return True
     inner = [child for child in tag.children if isinstance(child, Tag) or str(child).strip()]
     return len(inner) == 1 and isinstance(inner[0], Tag) and inner[0].name in _CODE
 

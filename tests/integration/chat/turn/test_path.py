@@ -272,7 +272,7 @@ class PathTests(TestCase):
         assert steps["memory_guard"] == steps["direct_answer"] == "follow_up"
 
     async def test_follow_up_is_searched_as_it_was_typed_too(self) -> None:
-        result, _ = await self.follow_up_of_the_fees(f"Et {KNOWN[0].lower()}{KNOWN[1:]}")
+        result, _ = await self.follow_up_of_the_fees(f"Dans ce cas, {KNOWN[0].lower()}{KNOWN[1:]}")
         assert self.steps(result)["standalone"] == "follow_up"
         assert result.answer.sources[0]["question"] == KNOWN
 

@@ -81,7 +81,9 @@ class FolderAgainTests(TestCase):
 
     def test_unchanged_files_are_read_once_more_by_new_readers_and_keep_their_vectors(self) -> None:
         self.add()
-        with mock.patch.dict(READER_VERSIONS, {SourceType.MARKDOWN: 2}):
+        with mock.patch.dict(
+            READER_VERSIONS, {SourceType.MARKDOWN: READER_VERSIONS[SourceType.MARKDOWN] + 1}
+        ):
             told = self.add()
             assert (told["documents"], told["embedded"], told.get("unchanged", 0)) == (3, 0, 0)
             assert self.add()["unchanged"] == 3

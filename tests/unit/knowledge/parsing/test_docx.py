@@ -8,6 +8,7 @@ import docx
 import pytest
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
+from lxml import etree
 from pytest_django.fixtures import Settings
 
 from knowledge.exceptions import UnreadableDocumentError
@@ -187,3 +188,94 @@ def test_text_is_read_where_it_was_moved_to_alone() -> None:
         moved.append(run)
     parsed = parse_document(saved(document), filename="note.docx")
     assert [block.text for block in parsed.blocks] == ["Mardi"]
+
+
+def in_body(xml: str) -> Any:
+    """A document with this in its body, before the end of its section."""
+    document = docx.Document()
+    names = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    for child in etree.fromstring(f'<w:body xmlns:w="{names}">{xml}</w:body>'):
+        document.element.body.insert(len(document.element.body) - 1, child)
+    return document
+
+
+def said(text: str, properties: str = "") -> str:
+    return f"<w:p><w:r>{properties}<w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_cells_and_rows_of_content_controls_stand_in_their_table() -> None:
+    def control(inner: str) -> str:
+        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
+
+    def row(left: str, right: str) -> str:
+        return f"<w:tr><w:tc>{left}</w:tc>{control(f'<w:tc>{right}</w:tc>')}</w:tr>"
+
+    rows = row(said("Auteur"), said("Ada")) + control(row(said("Date"), said("12 mai")))
+    blocks = parse_document(saved(in_body(f"<w:tbl>{rows}</w:tbl>")), filename="n.docx").blocks
+    assert blocks[0].text == "| Auteur | Ada |\n| --- | --- |\n| Date | 12 mai |"
+
+
+def test_hidden_text_and_contents_in_plain_style_are_not_read() -> None:
+    gallery = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
+    body = (
+        f"<w:sdt><w:sdtPr>{gallery}</w:sdtPr><w:sdtContent>{said('Congés 3')}</w:sdtContent></w:sdt>"
+        + said("caché", "<w:rPr><w:vanish/></w:rPr>")
+        + said("montré", '<w:rPr><w:vanish w:val="0"/></w:rPr>')
+    )
+    parsed = parse_document(saved(in_body(body)), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == ["montré"]
+
+
+def test_chart_is_a_table_and_a_diagram_a_list_after_their_paragraph() -> None:
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+    def points(name: str, *values: str) -> str:
+        said = "".join(f'<c:pt idx="{n}"><c:v>{v}</c:v></c:pt>' for n, v in enumerate(values))
+        return f"<c:{name}><c:strRef><c:strCache>{said}</c:strCache></c:strRef></c:{name}>"
+
+    series = "".join(
+        f"<c:ser>{points('tx', name)}{points('cat', 'Paris', 'Lyon')}{points('val', *values)}</c:ser>"
+        for name, values in (("2023", ("10", "7")), ("2024", ("12", "9")))
+    )
+    title = "<c:title><a:p><a:r><a:t>Agents par ville</a:t></a:r></a:p></c:title>"
+    data = "<a:p><a:r><a:t>Instruire</a:t></a:r></a:p><a:p><a:r><a:t>Décider</a:t></a:r></a:p>"
+    document = docx.Document()
+    keys = []
+    for kind, name, inner in (
+        ("chart", "chartSpace", f"<c:chart>{title}<c:barChart>{series}</c:barChart></c:chart>"),
+        ("diagramData", "dataModel", data),
+    ):
+        spaces = f'xmlns:c="{drawing}/chart" xmlns:a="{drawing}/main"'
+        blob = f"<c:{name} {spaces}>{inner}</c:{name}>".encode()
+        part = Part(PackURI(f"/word/{kind}.xml"), "application/xml", blob, document.part.package)
+        keys.append(document.part.relate_to(part, f"{office}/{kind}"))
+    run = document.add_paragraph("Voici.").runs[0]._r
+    spaces = f'xmlns:c="{drawing}/chart" xmlns:d="{drawing}/diagram" xmlns:r="{office}"'
+    drawings = f'<g {spaces}><c:chart r:id="{keys[0]}"/><d:relIds r:dm="{keys[1]}"/></g>'
+    run.extend(etree.fromstring(drawings))
+    parsed = parse_document(saved(document), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == [
+        "Voici.",
+        "Agents par ville",
+        "|  | 2023 | 2024 |\n| --- | --- | --- |\n| Paris | 10 | 12 |\n| Lyon | 7 | 9 |",
+        "- Instruire\n- Décider",
+    ]
+
+
+def test_main_part_may_have_a_number() -> None:
+    document = docx.Document()
+    document.add_paragraph("Bonjour.")
+    document.part.partname = PackURI("/word/document2.xml")
+    assert parse_document(saved(document), filename="n.docx").blocks[0].text == "Bonjour."
+
+
+def test_drawing_without_its_part_is_left_out() -> None:
+    document = docx.Document()
+    run = document.add_paragraph("Voici.").runs[0]._r
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    spaces = f'xmlns:c="{drawing}/chart" xmlns:r="{office}"'
+    run.append(etree.fromstring(f'<g {spaces}><c:chart r:id="rId99"/><c:chart/></g>'))
+    parsed = parse_document(saved(document), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == ["Voici."]

@@ -143,9 +143,11 @@ def test_contents_of_pages_that_are_read_as_well_answer_nothing() -> None:
     assert "Deux" in said(read(forms, name="index.html", layout=layout))
 
 
-def test_list_of_names_in_code_that_other_pages_explain_is_content() -> None:
+@pytest.mark.parametrize("name", ["<code>stat.F{0}</code>", "stat.F{0}"])
+def test_list_of_names_in_code_that_other_pages_explain_is_content(name: str) -> None:
     layout = site(8, "<h1>Titre {0}</h1><p>Texte {0}.</p>")
-    names = "".join(f"<li><a href='p{n}.html#f'><code>stat.F{n}</code></a></li>" for n in range(5))
+    links = (f"<li><a href='p{n}.html#f'>{name.format(n)}</a></li>" for n in range(5))
+    names = "".join(links)
 
     assert "stat.F3" in said(read(f"<h1>Os</h1><ul>{names}</ul>", name="p1.html", layout=layout))
 

@@ -3,6 +3,7 @@
 from knowledge.models import SourceType
 from knowledge.parsing.base import ParsedDocument
 from knowledge.parsing.registry import parse_document
+from knowledge.reading.chunking import chunk_document
 
 
 def parse(text: str, filename: str = "fiche-conges.md") -> ParsedDocument:
@@ -111,3 +112,20 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
         "- une copie du bail,\n- et un timbre"
     ]
     assert not any(block.headings for block in parsed.blocks)
+
+
+def test_rows_of_a_table_are_whole_however_its_source_is_aligned() -> None:
+    rows = [("Carte", "Prix"), ("Adulte", "12 € -- au guichet"), ("Enfant", "6 €")]
+    lines = [f"| {left:<900} | {right:<900} |" for left, right in rows]
+    lines.insert(1, f"| {'-' * 900} | {'-' * 900} |")
+    parsed = parse_document(("# Tarifs\n\n" + "\n".join(lines)).encode(), filename="a.md")
+    assert [chunk.content for chunk in chunk_document(parsed)] == [
+        "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 € -- au guichet |\n| Enfant | 6 € |"
+    ]
+
+
+def test_rows_of_a_table_without_bars_around_them_get_them() -> None:
+    parsed = parse("Carte | Prix\n-|-\nAdulte | 12 \\|\n| Enfant | 6 |\n")
+    assert parsed.blocks[0].text == (
+        "| Carte | Prix |\n| -|- |\n| Adulte | 12 \\| |\n| Enfant | 6 |"
+    )

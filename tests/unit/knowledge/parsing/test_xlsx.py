@@ -207,3 +207,38 @@ def test_row_and_column_at_the_far_end_cost_what_they_hold() -> None:
     with little_work(2):
         parsed = parse_document(data, filename="a.xlsx")
     assert [block.text for block in parsed.blocks] == ["| 1 | 2 |\n| --- | --- |", "3"]
+
+
+def test_cell_merged_downwards_is_said_in_each_row_it_covers() -> None:
+    workbook = make_workbook(
+        Tarifs=[["Zone", "Carte", "Prix"], ["Paris", "Adulte", 12], [None, "Enfant", 6], ["Lyon", "Adulte", 9]]
+    )  # fmt: skip
+    workbook["Tarifs"].merge_cells("A2:A3")
+    workbook["Tarifs"].row_dimensions[3].hidden = True
+    assert read(workbook).blocks[0].text.splitlines()[2:] == [
+        "| Paris | Adulte | 12 |",
+        "| Paris | Enfant | 6 |",
+        "| Lyon | Adulte | 9 |",
+    ]
+
+
+def test_column_of_words_beside_questions_and_answers_is_noticed() -> None:
+    rows: list[list[Any]] = [
+        ["N°", "Question", "Réponse", "Textes"],
+        [1, "Quel délai ?", "Un mois.", "Décret 12"],
+        [2, "Qui signe ?", "Le bureau.", None],
+    ]
+    assert read(make_workbook(Paie=rows)).notices == (
+        "feuille « Paie » : colonnes ignorées : Textes",
+    )
+
+
+def test_many_merged_areas_cost_the_rows_they_cover(settings: Settings) -> None:
+    settings.MAX_WORKBOOK_CELLS = 5_000
+    rows = "".join(f'<row r="{n}"><c r="A{n}" t="str"><v>x</v></c></row>' for n in range(1, 2_000))
+    areas = "".join('<mergeCell ref="A1:A1999"/>' for _ in range(2_000))
+    sheet = sheet_xml(rows).replace(
+        b"</sheetData>", f"</sheetData><mergeCells>{areas}</mergeCells>".encode()
+    )
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet)
+    assert "trop de cellules" in refusal(data)

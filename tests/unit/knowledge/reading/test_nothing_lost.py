@@ -6,7 +6,9 @@ import re
 from itertools import count
 
 import docx
+import openpyxl
 import pptx
+from fpdf import FPDF
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -62,6 +64,8 @@ def check(data: bytes, filename: str, words: list[str]) -> None:
         text for chunk in chunks for text in (chunk.parent_context, chunk.content)
     ]
     everything = "\n".join(said).replace("\\|", "|")
+    if filename.endswith(".md"):
+        everything = re.sub(r"\\([\\_*<>])", r"\1", everything)
     assert [word for word in words if word not in everything] == []
     assert list(dict.fromkeys(numbers(everything))) == [n for w in words for n in numbers(w)]
     bodies = [n for chunk in chunks for n in set(numbers(chunk.content))]
@@ -118,3 +122,82 @@ def test_every_word_of_a_presentation_is_in_its_passages_in_order(
     buffer = io.BytesIO()
     presentation.save(buffer)
     check(buffer.getvalue(), "a.pptx", [word for _kind, words in parts for word in words])
+
+
+def as_markdown(kind: str, words: list[str]) -> str:
+    # Text as somebody types it who wants it shown as it is: in code, or with its marks escaped.
+    said = [re.sub(r"([\\\\_*<>])", r"\\\1", word) for word in words]
+    match kind:
+        case "heading":
+            return f"## {' '.join(said)}"
+        case "list":
+            return "\n".join(f"- {word}" for word in said)
+        case "nested":
+            return f"- {said[0]}\n" + "\n".join(f"  1. {word}" for word in said[1:])
+        case "table":
+            cells = (word.replace("|", "\\|") for word in said)
+            return "| c | d |\n| --- | --- |\n" + "\n".join(f"| {cell} | r |" for cell in cells)
+        case "code":
+            return "```text\n" + "\n".join(words) + "\n```"
+        case _:
+            return " ".join(said)
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(
+    parts: list[tuple[str, list[str]]],
+) -> None:
+    parts = numbered(parts)
+    text = "# T\n\n" + "\n\n".join(as_markdown(kind, words) for kind, words in parts)
+    check(text.encode(), "a.md", [word for _kind, words in parts for word in words])
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_a_workbook_is_in_its_passages_in_order(
+    parts: list[tuple[str, list[str]]],
+) -> None:
+    parts = numbered(parts)
+    workbook = openpyxl.Workbook()
+    workbook.remove(workbook.active)
+    for number, (kind, words) in enumerate(parts):
+        sheet = workbook.create_sheet(f"Tarifs {chr(65 + number)}")
+        for word in words:
+            sheet.append([word] if kind == "paragraph" else [word, "r"])
+    buffer = io.BytesIO()
+    workbook.save(buffer)
+    check(buffer.getvalue(), "a.xlsx", [word for _kind, words in parts for word in words])
+
+
+#: What the fonts that every PDF reader has can draw.
+_WORDS = st.lists(
+    st.sampled_from(["mot{}", "C:\\Users\\bob{}", "__init{}__", "été{}", "d'{}"]),
+    min_size=1,
+    max_size=30,
+)
+_printed = st.lists(
+    st.tuples(st.sampled_from(["heading", "paragraph", "table"]), _WORDS), min_size=1, max_size=12
+)
+
+
+@given(parts=_printed)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_a_pdf_is_in_its_passages_in_order(
+    parts: list[tuple[str, list[str]]],
+) -> None:
+    parts = numbered(parts)
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("helvetica", size=24)
+    pdf.multi_cell(0, 12, "Guide", new_x="LMARGIN", new_y="NEXT")
+    for kind, words in parts:
+        pdf.set_font("helvetica", size=16 if kind == "heading" else 11)
+        if kind == "table":
+            with pdf.table(first_row_as_headings=False) as table:
+                for word in words:
+                    table.row([word, "r"])
+        else:
+            pdf.multi_cell(0, 6, " ".join(words), align="L", new_x="LMARGIN", new_y="NEXT")
+            pdf.ln(4)
+    check(bytes(pdf.output()), "a.pdf", [word for _kind, words in parts for word in words])

@@ -4,9 +4,11 @@ import csv
 import io
 import random
 from collections import Counter
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
+from unittest import mock
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -58,6 +60,17 @@ EXITS = (
     "round_limit",
     "",
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _some_weeks_later() -> Iterator[None]:
+    """By the real clock every count would be of a day more with every day that passes."""
+    began, today = timezone.now(), noon(LAST + timedelta(days=20))
+    later = mock.patch.object(
+        timezone, "now", side_effect=lambda: today + (datetime.now(UTC) - began)
+    )
+    with later:
+        yield
 
 
 def noon(day: date) -> datetime:
