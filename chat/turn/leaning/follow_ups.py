@@ -257,9 +257,10 @@ def _asks_by_itself(rest: str, read: str, said: str) -> bool:
     """Whether a whole question stands there, with a subject that nobody spoke of before."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
     asked = rest.partition(",")[2] if is_clause else rest
-    if not _VERB.search(asked) or follow_up_rule(rest) or is_clause and not asked:
+    if not _VERB.search(asked) or follow_up_rule(rest):
         return False
-    return names_new_things(rest, read, said) and not subject_rule(rest, read, said)
+    # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.
+    return names_new_things(asked, read, said) and not subject_rule(rest, read, said)
 
 
 def _ask_alike(previous: str, question: str) -> bool:

@@ -40,6 +40,7 @@ LEANING = [
     ("il faut combien de photos", "", "ellipsis"),
     ("do I have to pay a deposit", "", "existence"),
     ("Ireland as well?", "", "connective"),
+    ("Et pour les réunions d’équipe, quel jour est prévu ?", "", "connective"),
     ("Dans ce cas, comment déclarer la naissance de ma fille ?", "", "connective"),
 ]
 ALONE = [
@@ -57,6 +58,7 @@ ALONE = [
     "Do you have a train to London?",
     "Et comment déclarer la naissance de ma fille ?",
     "And by the way, how do I report a broken street lamp?",
+    "Et si je perds ma carte, comment bloquer mon compte ?",
     "et sinon où jeter mes vieilles peintures",
     "Prix d'une carte de pêche ?",
     "canoe hire prices?",
