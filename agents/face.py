@@ -1,4 +1,4 @@
-"""A site's own face: the words and the colour of a deployment, in the reader's language and for both themes.
+"""A site's own face: the words, the colour and the logo of a deployment, in the reader's language and for both themes.
 
 Words have a French and an English text; whichever is missing, the other stands in. A colour is chosen once, for light paper; the
 one for dark paper is made of it, lighter until it is read there.
@@ -6,8 +6,10 @@ one for dark paper is made of it, lighter until it is read there.
 
 import base64
 import hashlib
+import io
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import get_language
@@ -18,7 +20,14 @@ LEAST_CONTRAST = 4.5
 #: The papers of `chat.css` that the accent stands on, the worst of each theme.
 LIGHT_PAPER, DARK_PAPER = "#ece7db", "#243031"
 WHITE, BLACK = "#ffffff", "#000000"
+#: The page's own accent (`chat.css`), for a preview where none was chosen.
+OWN_ACCENT = "#17565c"
 _LIGHTER_STEPS = 20
+#: What staff may upload as a logo, and what is kept of it: twice the pixels that it is shown in at most.
+LOGO_FORMATS = ("PNG", "JPEG", "WEBP")
+LOGO_UPLOAD_BYTES = 2_000_000
+LOGO_UPLOAD_PIXELS = 16_000_000
+LOGO_SIZE = (480, 160)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,28 @@ def validate_accent(text: str) -> None:
             ),
             params={"found": f"{found:.1f}", "least": LEAST_CONTRAST},
         )
+
+
+def logo_png(file: Any) -> bytes:
+    """An uploaded picture as a PNG that fits `LOGO_SIZE`, without what cameras and programs wrote into it.
+
+    Raises `ValidationError`.
+    """
+    from PIL import Image, ImageOps  # only where staff upload one
+
+    if file.size > LOGO_UPLOAD_BYTES:
+        raise ValidationError(_("Ce logo est trop lourd : 2 Mo au plus."))
+    try:
+        with Image.open(file, formats=LOGO_FORMATS) as picture:
+            if picture.width * picture.height > LOGO_UPLOAD_PIXELS:
+                raise ValidationError(_("Ce logo est trop grand : 16 millions de pixels au plus."))
+            logo = ImageOps.exif_transpose(picture).convert("RGBA")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValidationError(_("Un logo est une image PNG, JPEG ou WebP.")) from error
+    logo.thumbnail(LOGO_SIZE)
+    png = io.BytesIO()
+    logo.save(png, "PNG", optimize=True)
+    return png.getvalue()
 
 
 def worded(french: str, english: str) -> str:

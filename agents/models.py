@@ -5,6 +5,7 @@ optional field and `Deployment.config_overlay` may hold any of them by name; `ag
 Nothing else reads a knob.
 """
 
+import hashlib
 import secrets
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -644,6 +645,27 @@ def validate_origins(text: str) -> None:
         valid_origin(line)
 
 
+class Logo(models.Model):
+    """A logo under the hash of its bytes, so that browsers keep it for ever. A replaced one stays: the journal may bring it back."""
+
+    digest = models.CharField(_("empreinte"), primary_key=True, max_length=64)
+    png = models.BinaryField(_("image"))
+
+    class Meta:
+        verbose_name = _("logo")
+        verbose_name_plural = _("logos")
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+    @classmethod
+    def of(cls, png: bytes) -> "Logo":
+        logo, _is_new = cls.objects.get_or_create(
+            digest=hashlib.sha256(png).hexdigest(), defaults={"png": png}
+        )
+        return logo
+
+
 def _words(label: Any, help_text: Any, most: int) -> "models.TextField[Any, Any]":
     return models.TextField(
         label, blank=True, default="", db_default="", max_length=most, help_text=help_text
@@ -683,6 +705,9 @@ class Deployment(models.Model):
             "Des boutons et des liens, sur papier clair : #rrvvbb, assez foncée pour être lue. Celle du thème sombre en est "
             "tirée. Vide : celle de Répondant."
         ),
+    )
+    logo = models.ForeignKey(
+        Logo, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("logo")
     )
     notice = _words(
         _("mention sous la question"),

@@ -6,11 +6,14 @@ import: buttons and actions lead to that app's confirmation pages, by their addr
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils import translation
 from django.utils.html import format_html
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin.files import (
@@ -37,7 +40,7 @@ from agents.admin_base import (
     linked,
     open_to,
 )
-from agents.face import colours
+from agents.face import OWN_ACCENT, colours
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 from agents.staff.inheritance import unmeasured_model
@@ -302,6 +305,8 @@ class DeploymentAdmin(SettingsAdmin):
             {
                 "classes": ("tab",),
                 "fields": (
+                    "logo_file",
+                    "without_logo",
                     "accent",
                     "organisation",
                     "notice",
@@ -326,12 +331,8 @@ class DeploymentAdmin(SettingsAdmin):
         deployment = kwargs.get("obj")
         context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
-        if deployment is not None and deployment.accent:
-            light, dark = colours(deployment.accent)
-            context["previews"] = [
-                {"paper": "#f6f3ec", "text": "#1c2627", "colours": light},
-                {"paper": "#11191a", "text": "#e9e6dd", "colours": dark},
-            ]
+        if deployment is not None:
+            context["previews"] = _previews(deployment)
         context["widget_script"] = (
             request.build_absolute_uri(reverse("widget-script"))
             if deployment is not None and deployment.origins
@@ -357,6 +358,26 @@ class DeploymentAdmin(SettingsAdmin):
     @admin.display(description=_("réglages propres"))
     def own_settings(self, deployment: Deployment) -> int:
         return len(deployment.config_overlay)
+
+
+def _previews(deployment: Deployment) -> list[dict[str, Any]]:
+    """How it looks on both papers, in both languages."""
+    light, dark = colours(deployment.accent or OWN_ACCENT)
+    papers = (
+        {"paper": "#f6f3ec", "text": "#1c2627", "colours": light},
+        {"paper": "#11191a", "text": "#e9e6dd", "colours": dark},
+    )
+    found = []
+    for language, _name in settings.LANGUAGES:
+        with translation.override(language):
+            words = {
+                "language": language,
+                "name": deployment.shown_name,
+                "line": deployment.shown_notice or deployment.shown_welcome,
+                "send": gettext("Envoyer"),
+            }
+        found += [{**paper, **words} for paper in papers]
+    return found
 
 
 def _chat_page(deployment: Deployment) -> str:

@@ -8,10 +8,15 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import (
+    UnfoldAdminFileFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from agents.effective import InheritedSetting, inherited_settings, settings_refusals
-from agents.models import Deployment, IndexingMethod, RuntimeSettings, overlay_errors
+from agents.face import logo_png
+from agents.models import Deployment, IndexingMethod, Logo, RuntimeSettings, overlay_errors
 from agents.staff.inheritance import (
     ModelProfile,
     current_profile,
@@ -76,9 +81,25 @@ class RuntimeSettingsForm(SettingsForm):
 class DeploymentForm(SettingsForm):
     """A deployment, and a field for each setting that its overlay may hold (added below the class)."""
 
+    logo_file = forms.FileField(
+        label=_("logo"),
+        required=False,
+        widget=UnfoldAdminFileFieldWidget(attrs={"accept": "image/png,image/jpeg,image/webp"}),
+        help_text=_(
+            "PNG, JPEG ou WebP, 2 Mo au plus ; réduit à 480 × 160 pixels. Sur papier sombre, il est posé sur du blanc."
+        ),
+    )
+    without_logo = forms.BooleanField(
+        label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget
+    )
+
     class Meta:
         model = Deployment
-        exclude = ("config_overlay",)  # noqa: DJ006  # written by `save`, key by key
+        exclude = ("config_overlay", "logo")  # noqa: DJ006  # written by `save`
+
+    def clean_logo_file(self) -> bytes | None:
+        file = self.cleaned_data.get("logo_file")
+        return logo_png(file) if file else None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -108,6 +129,10 @@ class DeploymentForm(SettingsForm):
 
     def save(self, commit: bool = True) -> Any:
         self.instance.config_overlay = {**self.kept, **self.instance.config_overlay}
+        if self.cleaned_data.get("logo_file"):
+            self.instance.logo = Logo.of(self.cleaned_data["logo_file"])
+        elif self.cleaned_data.get("without_logo"):
+            self.instance.logo = None
         return super().save(commit)
 
 

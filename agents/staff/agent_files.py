@@ -11,6 +11,7 @@ import json
 import lzma
 import zipfile
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -18,6 +19,7 @@ from typing import IO, Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.core.files.base import ContentFile
 from django.core.validators import validate_slug
 from django.db import DataError, IntegrityError, transaction
 from django.utils.functional import Promise
@@ -25,7 +27,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.exceptions import ApplicationError
-from agents.models import Agent, Audience, Deployment, RuntimeSettings
+from agents.face import logo_png
+from agents.models import Agent, Audience, Deployment, Logo, RuntimeSettings
 from agents.staff.audit import acting
 from agents.texts import storable_value
 
@@ -152,13 +155,16 @@ def _settings_of(agent: Agent) -> dict[str, Any]:
 
 
 _DEPLOYMENT = "slug name welcome suggestions audience allowed_origins config_overlay".split()
+#: Of a deployment's face; files of an older release have none of it.
+_FACE = "name_en welcome_en organisation accent notice notice_en legal_url".split()
 
 
 def _deployments_of(agent: Agent) -> list[dict[str, Any]]:
-    rows = agent.deployments.order_by("slug").prefetch_related("groups")
+    rows = agent.deployments.order_by("slug").select_related("logo").prefetch_related("groups")
     return [
         {
-            **{name: getattr(row, name) for name in _DEPLOYMENT},
+            **{name: getattr(row, name) for name in _DEPLOYMENT + _FACE},
+            "logo": b64encode(row.logo.png).decode() if row.logo else "",
             "groups": sorted(group.name for group in row.groups.all()),
         }
         for row in rows
@@ -267,7 +273,12 @@ def _load_deployments(agent: Agent, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             if Deployment.objects.filter(slug=row["slug"]).exists():
                 continue
-            made = Deployment(agent=agent, is_active=False, **{n: row[n] for n in _DEPLOYMENT})
+            values = {n: row[n] for n in _DEPLOYMENT} | {n: row[n] for n in _FACE if n in row}
+            made = Deployment(agent=agent, is_active=False, **values)
+            if row.get("logo"):
+                png = b64decode(row["logo"], validate=True)
+                # Read as an upload is: a file may come from anywhere.
+                made.logo = Logo.of(logo_png(ContentFile(png)))
             made.full_clean()
             made.save()
             if row["audience"] == Audience.GROUPS:

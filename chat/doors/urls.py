@@ -43,6 +43,7 @@ urlpatterns = [
     path("d/<slug:slug>/c/<uuid:conversation_id>/", page.chat_page, name="chat-conversation"),
     path("d/<slug:slug>/ask", plain.ask, name="chat-ask"),
     path("d/<slug:slug>/c/<uuid:conversation_id>/read", plain.read, name="chat-read"),
+    path("logos/<slug:digest>.png", page.logo, name="logo"),
     path("p/<str:token>/", page.passage_page, name="cited-passage"),
     path("p/<str:token>/page/", original.cited_page, name="cited-page"),
     path("p/<str:token>/page/<int:page>.png", original.page_image, name="cited-page-image"),

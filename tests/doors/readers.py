@@ -217,6 +217,7 @@ class Visitors:
             "turn_id": turn.pk,
             "message_id": self.world.answers[owner],
             "rest": "none",
+            "digest": world.deployment.logo_id,
             "number": 1,
             "page": 1,
             "token": world.shared.get(owner, world.shared["page"]).token,

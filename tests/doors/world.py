@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from agents.models import Agent, Audience, Deployment, RuntimeSettings
+from agents.models import Agent, Audience, Deployment, Logo, RuntimeSettings
 from chat.access.visitors import WidgetVisitor
 from chat.archive.sharing import share_branch
 from chat.models import (
@@ -97,7 +97,9 @@ class World:
 
 def make_site() -> World:
     """The rows that no owner has: two deployments (one for a group), and what staff work on."""
-    deployment = make_library(slug="public", name="Public", allowed_origins=SITE)
+    deployment = make_library(
+        slug="public", name="Public", allowed_origins=SITE, logo=Logo.of(b"PNG")
+    )
     closed = make_library(
         slug="closed", name=f"Closed {MARK}", audience=Audience.GROUPS, allowed_origins=SITE
     )

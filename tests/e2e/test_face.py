@@ -1,9 +1,16 @@
-"""A deployment's colour in a browser: its policy lets that style in, light and dark, and nothing is hard to read."""
+"""A deployment's colour and logo in a browser: its policy lets them in, light and dark, and nothing is hard to read."""
 
-from playwright.sync_api import Browser
+import io
+import re
+from collections.abc import Callable
+
+from PIL import Image
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.e2e.accessibility import THEMES, violations
 from tests.e2e.conftest import EXPECT_MS, LiveSite, troubles_of
+from tests.e2e.test_chat_page import TELEWORK, ask, cited, wait_for_end
+from tests.e2e.test_reading_page import share
 
 SET = "from agents.models import Deployment; Deployment.objects.filter(slug='guide').update(accent='{}', notice='Gardé un an.', legal_url='https://www.example.org/')"
 
@@ -25,3 +32,40 @@ def test_page_wears_the_colour_of_its_deployment(browser: Browser, live_site: Li
             context.close()
     finally:
         live_site.manage("shell", "--no-imports", "-v", "0", "-c", SET.format(""))
+
+
+def test_logo_that_staff_upload_is_on_the_page_and_on_a_shared_link(
+    admin_page: Page, page: Page, live_site: LiveSite
+) -> None:
+    drawn = io.BytesIO()
+    Image.new("RGBA", (900, 300), "#7a1fa2").save(drawn, "PNG")
+    logo: FilePayload = {"name": "l.png", "mimeType": "image/png", "buffer": drawn.getvalue()}
+    admin_page.goto(f"{live_site.url}/admin/agents/deployment/?q=guide")
+    admin_page.locator("th.field-name a, td.field-name a").first.click()
+    address = admin_page.url
+    try:
+        _save(admin_page, lambda: admin_page.locator("[name=logo_file]").set_input_files([logo]))
+        admin_page.goto(address)
+        expect(admin_page.locator("section svg image")).to_have_count(4)
+        troubles = troubles_of(page)
+        page.goto(f"{live_site.url}/d/guide/")
+        for where in (".brand img", ".welcome img"):
+            expect(page.locator(where)).to_be_visible()
+            assert page.locator(where).evaluate("each => each.naturalWidth") == 480
+        assert violations(page, "own logo") == []
+        live_site.model.script(cited(["Deux jours par semaine [1]."]))
+        ask(page, TELEWORK)
+        wait_for_end(page)
+        page.goto(share(page))
+        expect(page.locator(".shared-head img")).to_be_visible()
+        assert troubles == []
+    finally:
+        admin_page.goto(address)
+        _save(admin_page, lambda: admin_page.locator("[name=without_logo]").check(force=True))
+
+
+def _save(page: Page, fill: Callable[[], object]) -> None:
+    page.locator("a").get_by_text("Apparence", exact=True).click()
+    fill()
+    page.locator("[name=_save]").click()
+    page.wait_for_url(re.compile(r"/deployment/(\?.*)?$"))

@@ -53,6 +53,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         return _cited_place(request, token, passage)
     context = {
         "passage": passage,
+        "face": passage.deployment,
         "document": pages.document,
         "text": passage.source.get("text"),
         "token": token,
@@ -65,7 +66,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
             for number, boxes in pages.boxes.items()
         ],
     }
-    return not_kept(request, render(request, "chat/cited_page.html", context))
+    return not_kept(request, render(request, "chat/cited_page.html", context), passage.deployment)
 
 
 def _cited_place(request: HttpRequest, token: str, passage: CitedPassage) -> HttpResponse:
@@ -76,6 +77,7 @@ def _cited_place(request: HttpRequest, token: str, passage: CitedPassage) -> Htt
     html = rendered_texts(text for _path, text, _is_passage in place.pieces)
     context = {
         "passage": passage,
+        "face": passage.deployment,
         "document": place.document,
         "token": token,
         "pieces": [
@@ -83,7 +85,7 @@ def _cited_place(request: HttpRequest, token: str, passage: CitedPassage) -> Htt
             for path, text, is_passage in place.pieces
         ],
     }
-    return not_kept(request, render(request, "chat/cited_place.html", context))
+    return not_kept(request, render(request, "chat/cited_place.html", context), passage.deployment)
 
 
 @require_safe

@@ -78,9 +78,11 @@ def _page(
     **more: Any,
 ) -> HttpResponse:
     exchanges = exported_exchanges(conversation) if conversation else []
+    face = conversation.deployment if conversation else None
     context = {
         "slug": slug,
         "conversation": conversation,
+        "face": face,
         "exchanges": rendered_exchanges(
             [{"question": e.question, "answer": e.answer, "sources": e.sources} for e in exchanges]
         ),
@@ -90,7 +92,7 @@ def _page(
         "max_characters": settings.MAX_MESSAGE_CHARACTERS,
         **more,
     }
-    page = not_kept(request, render(request, "chat/plain.html", context, status=status))
+    page = not_kept(request, render(request, "chat/plain.html", context, status=status), face)
     # A form of a page that tells nobody its address says that it comes from nowhere, and is refused as forged.
     page["Referrer-Policy"] = "same-origin"
     return page

@@ -12,17 +12,17 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import get_language
-from django.views.decorators.cache import never_cache
+from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from agents.effective import effective_config
 from agents.face import style_source
 from agents.llm.base import language_model
-from agents.models import Deployment
+from agents.models import Deployment, Logo
 from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments
 from chat.access.visitors import Reader, visitor_of
 from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of
@@ -38,6 +38,8 @@ from chat.models import Conversation, SharedThread
 MAX_SUGGESTIONS = 6
 #: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
 LIST_LIMIT = 50
+#: Its address changes with the picture.
+LOGO_SECONDS = 365 * 86_400
 #: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at once.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{path.name}"
@@ -63,6 +65,7 @@ def chat_page(
     is_mine = conversation_id is None or mine is not None
     context = {
         "deployment": deployment,
+        "face": deployment,
         "deployments": deployments,
         "suggestions": suggestions(deployment, MAX_SUGGESTIONS) if deployment else (),
         "has_model": language_model() is not None,
@@ -88,15 +91,16 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
         shared: SharedThread | None = shared_thread(request.user, token)
     except LinkNotFoundError:
         shared = None
+    face = shared.conversation.deployment if shared else None
     context = {
         "shared": shared,
+        "face": face,
         "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
         "config": {"strings": reader_strings()},
         "login_url": reverse(settings.LOGIN_URL),
     }
-    return not_kept(
-        request, render(request, "chat/shared.html", context, status=200 if shared else 404)
-    )
+    page = render(request, "chat/shared.html", context, status=200 if shared else 404)
+    return not_kept(request, page, face)
 
 
 @never_cache
@@ -108,7 +112,9 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     except LinkNotFoundError:
         passage = None
     text = text_of(passage.source) if passage else ""
+    face = passage.deployment if passage else None
     context = {
+        "face": face,
         "passage": passage,
         "source": rendered_source(passage.source, rendered_texts([text], heading=2))
         if passage
@@ -118,14 +124,23 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
         "config": {"strings": reader_strings()},
         "login_url": reverse(settings.LOGIN_URL),
     }
-    return not_kept(
-        request, render(request, "chat/passage.html", context, status=200 if passage else 404)
-    )
+    page = render(request, "chat/passage.html", context, status=200 if passage else 404)
+    return not_kept(request, page, face)
 
 
-def not_kept(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+@cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
+@require_safe
+def logo(request: HttpRequest, digest: str) -> HttpResponse:
+    """A deployment's logo, for whoever knows its hash: it stands on pages, shared links and foreign sites."""
+    png = get_object_or_404(Logo, pk=digest).png
+    return HttpResponse(bytes(png), content_type="image/png")
+
+
+def not_kept(
+    request: HttpRequest, response: HttpResponse, face: Deployment | None = None
+) -> HttpResponse:
     """To be read only: no search engine keeps it, and its address is told to no other site."""
-    response["Content-Security-Policy"] = _policy(request.get_host())
+    response["Content-Security-Policy"] = _policy(request.get_host(), face)
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     response["Referrer-Policy"] = "no-referrer"
     return response
@@ -157,6 +172,7 @@ def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse
     ]
     context = {
         "conversation": conversation,
+        "face": conversation.deployment,
         "exchanges": rendered_exchanges(exchanges),
         "config": {
             **_shared_config(request),
@@ -164,7 +180,7 @@ def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse
             "urls": {"conversations": reverse("conversation-list"), "home": reverse("chat-home")},
         },
     }
-    return not_kept(request, render(request, "chat/kept.html", context))
+    return not_kept(request, render(request, "chat/kept.html", context), conversation.deployment)
 
 
 def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation]:

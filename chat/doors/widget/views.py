@@ -103,6 +103,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
         deployment = visitor.deployment
         context = {
             "deployment": deployment,
+            "face": deployment,
             "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
             "has_model": language_model() is not None,
             "imported_scripts": IMPORTED_SCRIPTS,
@@ -131,7 +132,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
         }
         page = render(request, "widget/frame.html", context)
     page["Content-Security-Policy"] = content_policy(
-        style_src=style_source(deployment.style), frame_ancestors=origin
+        style_src=style_source(deployment.style), img_src="'self'", frame_ancestors=origin
     )
     page["Content-Language"] = language
     return page

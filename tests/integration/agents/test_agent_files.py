@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
+from PIL import Image
 
 from agents.admin_base import admin_url
-from agents.models import Agent, Deployment
+from agents.face import logo_png
+from agents.models import Agent, Deployment, Logo
 from agents.staff.agent_files import AgentFileError, export_agent, import_agent, open_agent_file
 from chat.models import GoldenSet, QuestionOrigin
 from chat.staff.golden.sets import add_questions
@@ -50,7 +53,12 @@ def empty_site() -> None:
 def make_whole_agent() -> Agent:
     """One of everything."""
     agent = make_agent(slug="desk", name="Guichet", system_prompt="En vers.", match_count=7)
-    make_deployment(agent, slug="desk", config_overlay={"memory": False}, welcome="Bonjour")
+    picture = io.BytesIO()
+    Image.new("RGB", (48, 16), "#7a1fa2").save(picture, "PNG")
+    logo = Logo.of(logo_png(ContentFile(picture.getvalue())))
+    face: dict[str, Any] = {"name_en": "Desk", "accent": "#7a1fa2", "logo": logo}
+    overlay = {"memory": False}
+    make_deployment(agent, slug="desk", config_overlay=overlay, welcome="Bonjour", **face)
     category = Category.objects.create(name="Horaires")
     for name, text in (("a/b.md", "# A\n\nUn."), ("c.txt", "Deux.")):
         stored = store_document(agent=agent, name=name, data=text.encode(), category=category)
