@@ -11,7 +11,6 @@ import argparse
 import json
 import shutil
 import sys
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from benchmarks.page.views import draw_views
-from benchmarks.streaming.run import new_conversation, site
+from benchmarks.streaming.run import site
 from tests.e2e.conftest import CHROMIUM_ARGUMENTS
 from tests.servers.model_server import ModelReply, ModelServer, tokenised
 
@@ -62,36 +61,26 @@ new PerformanceObserver(list => list.getEntries().forEach(entry => watched.tasks
 """
 _IS_ANSWERED = """n => document.querySelectorAll(".exchange").length >= n && document.querySelector("#stop").hidden
   && !document.querySelector(".exchange[aria-busy=true]")"""
+_ASK = """async ([conversationId, message, clientMessageId]) => {
+  const {csrfToken} = JSON.parse(document.getElementById("page-config").textContent);
+  const answer = await fetch("/api/rag/chat", {method: "POST", headers: {"Content-Type": "application/json", "X-CSRFToken": csrfToken},
+    body: JSON.stringify({deployment: "bench", conversationId, message, clientMessageId})});
+  await answer.text();
+  if (!answer.ok) throw new Error(answer.status);
+}"""
 _PAINT = """() => Math.round(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1)"""
 
 
-def ask_over_http(port: int, conversation: str, cookie: str, number: int) -> None:
-    body = {
-        "deployment": "bench",
-        "message": QUESTION.format(number),
-        "conversationId": conversation,
-        "clientMessageId": str(number),
-    }
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/api/rag/chat",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Cookie": cookie},
-    )
-    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310  # loopback
-        response.read()
+def ask_without_page(page: Page, number: int) -> None:
+    """As a program does, with the visitor's cookies."""
+    conversation = page.url.rstrip("/").rpartition("/")[2]
+    page.evaluate(_ASK, [conversation, QUESTION.format(number), str(number)])
 
 
 @contextmanager
-def context_of(
-    browser: Browser, cookie: str = "", url: str = "", **how: Any
-) -> Iterator[BrowserContext]:
-    context = browser.new_context(
-        locale="fr-FR", **{"viewport": {"width": 1280, "height": 800}, **how}
-    )
+def context_of(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
     context.add_init_script(_WATCH)
-    if cookie:
-        name, _, value = cookie.partition("=")
-        context.add_cookies([{"name": name, "value": value, "url": url}])
     try:
         yield context
     finally:
@@ -150,12 +139,9 @@ def measure(browser: Browser, port: int) -> dict[str, Any]:
         reset(page)
         ask_in(page, QUESTION.format(SLOWLY), 1)
         figures["streaming"] = watched(page)
-    conversation, cookie = new_conversation(port)
-    for number in range(EXCHANGES):
-        ask_over_http(port, conversation, cookie, number)
-    with context_of(browser, cookie, url) as context:
-        page = context.new_page()
-        page.goto(f"{url}d/bench/c/{conversation}/", timeout=WAIT_MS)
+        for number in range(1, EXCHANGES):
+            ask_without_page(page, number)
+        page.reload(timeout=WAIT_MS)
         page.wait_for_function("() => document.body.innerText.includes('(demande 99)')")
         page.wait_for_timeout(2_000)
         figures["long_opened"] = watched(page)

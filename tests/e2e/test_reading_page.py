@@ -273,6 +273,35 @@ def share(page: Page) -> str:
     return page.locator("#share-links input").input_value()
 
 
+ASK = """async (message) => {
+  const { csrfToken, conversation } = JSON.parse(document.getElementById("page-config").textContent);
+  const body = JSON.stringify({ deployment: "guide", conversationId: conversation, message, clientMessageId: message });
+  const answer = await fetch("/api/rag/chat", { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken }, body });
+  await answer.text();
+  return answer.status;
+}"""
+
+
+def test_long_conversation_is_whole_although_its_beginning_is_drawn_last(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    page.reload()
+    for number in range(9):
+        assert page.evaluate(ASK, f"{OUT_OF_DOMAIN} ({number})") == 200
+    page.reload()
+    expect(page.locator(".question").last).to_be_in_viewport()
+    expect(page.locator(".answer-foot .actions")).to_have_count(10)
+    page.locator("#menu summary").click()
+    page.get_by_role("button", name="Copier la conversation").click()
+    expect(page.locator("#announcer")).to_have_text("Copié")
+    text = copied(page)["text/plain"]
+    assert all(f"({number})" in text for number in range(9))
+    page.locator(".question").first.scroll_into_view_if_needed()
+    expect(page.locator(".prose").first).to_be_in_viewport()
+    assert page.locator(".prose").first.inner_text().strip()
+
+
 PYTHON = "```python\n# Deux fois\ndef double(n):\n    return 2 * n, 'x'\n```"
 
 

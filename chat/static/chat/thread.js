@@ -18,6 +18,10 @@ const UNFINISHED = new Set(["failed", "interrupted"]);
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
 /** Where a sentence is whole: what follows has begun. */
 const SENTENCE_END = /[.!?…][»"”)\]]*\s/gu;
+const SHORT_DATE = new Intl.DateTimeFormat(config.language, { day: "numeric", month: "short", year: "numeric" });
+/** Of a stored conversation: the last answers, more than a tall screen holds; the others follow in slices. */
+const DRAWN_AT_ONCE = 6;
+const SLICE_MS = 10;
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
 
 export class Exchange {
@@ -153,6 +157,20 @@ export class Exchange {
     // Older answers that ask have the options for sources, and no passages.
     if (options.length || !isAsking) this.showSources();
     this.showFoot(answer);
+  }
+
+  /** A stored answer that nobody looks at yet: it stands, and is drawn by `drawStored`. */
+  finishLater(answer) {
+    this.end();
+    this.text = answer.content;
+    this.stored = answer;
+    this.element.classList.add("far");
+  }
+
+  drawStored() {
+    const answer = this.stored;
+    this.stored = null;
+    if (answer) this.finish(answer);
   }
 
   /** The turn failed; text that had come stays. */
@@ -294,8 +312,7 @@ function sourceKind(source) {
 
 function sourceDate(source) {
   if (!source.date) return "";
-  const date = new Date(`${source.date}T12:00`).toLocaleDateString(config.language, { day: "numeric", month: "short", year: "numeric" });
-  return say(source.learned_id ? "date.validated" : "date.read", { date });
+  return say(source.learned_id ? "date.validated" : "date.read", { date: SHORT_DATE.format(new Date(`${source.date}T12:00`)) });
 }
 
 /** A line of a passage, without the marks of its Markdown. */
@@ -351,9 +368,14 @@ export class Thread {
   /** Replace everything by stored messages; a turn that still runs is left open. Returns nothing. */
   load(messages, runningTurnId) {
     this.clear();
+    const near = new Set(messages.filter((message) => message.role === "user").slice(-DRAWN_AT_ONCE).map((message) => message.turn.id));
     for (const message of messages) {
       const exchange = this.ofTurn(message.turn.id) ?? this.add(message.role === "user" ? message.content : "", message.turn.id);
-      if (message.role === "assistant") { exchange.setSources(message.sources); exchange.finish(stored(message)); continue; }
+      if (message.role === "assistant") {
+        exchange.setSources(message.sources);
+        if (near.has(exchange.turnId)) exchange.finish(stored(message)); else exchange.finishLater(stored(message));
+        continue;
+      }
       exchange.asked.setVersions(message.versions);
       for (const tool of message.tools) exchange.setTool(tool);
       exchange.status = message.turn.status;
@@ -366,6 +388,20 @@ export class Thread {
     this.showWelcome(!this.exchanges.length);
     this.follows = true;
     this.toBottom();
+    this.drawStored(this.exchanges);
+  }
+
+  /** The answers that `load` left, the latest first, a little between two frames: a long conversation must not hold up its reader. */
+  async drawStored(exchanges) {
+    let began = performance.now();
+    for (const exchange of exchanges.filter((each) => each.stored).reverse()) {
+      if (performance.now() - began > SLICE_MS) {
+        await new Promise((resolve) => setTimeout(resolve));
+        if (this.exchanges[0] !== exchanges[0]) return;
+        began = performance.now();
+      }
+      exchange.drawStored();
+    }
   }
 
   add(question, turnId = null) {
@@ -393,6 +429,7 @@ export class Thread {
 
   /** Copy all that was said. Returns whether it was. */
   copyAll() {
+    for (const exchange of this.exchanges) exchange.drawStored();
     return copyAnswers(this.exchanges.map((exchange) => ({ ...exchange.copied(), question: exchange.question })));
   }
 
@@ -414,6 +451,7 @@ export class Thread {
     const shown = this.ofTurn(turnId);
     if (!shown) return false;
     this.follows = false;
+    shown.drawStored();
     shown.element.scrollIntoView({ block: "start" });
     return true;
   }
