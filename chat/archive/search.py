@@ -25,7 +25,7 @@ _LONGEST_WORD = 60
 #: An excerpt: so much before the first word that was found, and so much in all.
 _CHARACTERS_BEFORE, _CHARACTERS = 40, 160
 #: What Markdown writes around words, and the numbers of sources: signs that an excerpt does without.
-_SIGNS = re.compile(r"[*`#>|~]+|\[\d+\]|\s+")
+_NUMBERS, _SIGNS = re.compile(r"\s*\[\d+\]"), re.compile(r"[*`#>|~]+|\s+")
 
 
 class Folded(Func):
@@ -101,7 +101,7 @@ def _saying(words: Iterable[str]) -> QuerySet[Message]:
 
 
 def _parts(content: str, words: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    text = unicodedata.normalize("NFC", _SIGNS.sub(" ", bounded_marks(content)))
+    text = unicodedata.normalize("NFC", _SIGNS.sub(" ", _NUMBERS.sub("", bounded_marks(content))))
     text = re.sub(" +", " ", text).strip()
     pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))))
     plain, places = _folded(text)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Rou
 
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import EXPECT_MS, LiveSite, troubles_of
-from tests.e2e.test_chat_page import TELEWORK, cited
+from tests.e2e.test_chat_page import CURRICULUM, TELEWORK, cited
 from tests.e2e.test_reading_page import LONG, RICH
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
@@ -368,6 +368,18 @@ def test_long_question_is_folded(context: BrowserContext, host: Hosts) -> None:
     assert frame.locator(".question-text").evaluate(
         "each => each.scrollHeight <= each.clientHeight + 1"
     )
+
+
+def test_visitor_asks_a_question_as_it_was_typed(context: BrowserContext, host: Hosts) -> None:
+    page = context.new_page()
+    page.goto(f"http://localhost:{host.listed}/fr.html")
+    frame = opened(page, "Poser une question")
+    frame.locator("#question").fill(CURRICULUM.upper())
+    frame.locator("#question").press("Enter")
+    expect(frame.locator(".read-as")).to_contain_text("Question lue ainsi")
+    frame.get_by_role("button", name="Poser telle quelle").click()
+    expect(frame.locator(".answer-foot .actions")).to_have_count(2)
+    expect(frame.locator(".read-as")).to_have_count(1)
 
 
 def test_axe_finds_nothing_in_any_state_of_the_widget(

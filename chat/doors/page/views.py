@@ -233,8 +233,10 @@ def _config(
 
 
 def _cited_page(deployment: Deployment | None) -> str:
-    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where none is."""
-    if deployment is None or not effective_config(deployment).show_cited_pages:
+    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where one of its agents shows none."""
+    if deployment is None:
+        return ""
+    if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
         return ""
     return "/api/rag/turns/{turn}/sources/{n}/page"
 

@@ -506,6 +506,7 @@ export class Thread {
   }
 
   toBottom() {
+    if (this.element.hidden) return;
     const last = this.exchanges.at(-1);
     const bottom = this.scroller.scrollHeight;
     // An answer that came in one piece is read from its start: its question stays in view.

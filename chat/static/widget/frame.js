@@ -18,7 +18,7 @@ let running = null; // { id, after, message, messageId, exchange }
 const thread = new Thread({
   isRunning: () => Boolean(running),
   ask,
-  replace: (_exchange, text) => ask(text),
+  replace: (_exchange, text, how) => ask(text, how),
   retry: (exchange) => ask(exchange.question),
 });
 const composer = new Composer({ send: ask, stop });
@@ -72,7 +72,7 @@ function notify(message, isCalm = false) {
   notice.hidden = !message;
 }
 
-function ask(message) {
+function ask(message, { asTyped = false } = {}) {
   if (running) return;
   const exchange = thread.add(message);
   exchange.begin();
@@ -80,7 +80,7 @@ function ask(message) {
   thread.follows = true;
   thread.toBottom();
   composer.clear();
-  setRunning({ id: null, after: 0, message, messageId: newId(), exchange });
+  setRunning({ id: null, after: 0, message, messageId: newId(), asTyped, exchange });
   follow(running);
 }
 
@@ -98,7 +98,7 @@ async function follow(turn) {
       const response = turn.id
         ? await call(config.urls.events.replace("{id}", turn.id), { headers: { "Last-Event-ID": String(turn.after) } })
         : await post(config.urls.ask, {
-          message: turn.message, clientMessageId: turn.messageId, conversationId: conversation, language: config.language,
+          message: turn.message, clientMessageId: turn.messageId, conversationId: conversation, language: config.language, ...(turn.asTyped && { asTyped: true }),
         });
       notify("");
       for await (const event of events(response.body)) {

@@ -55,7 +55,7 @@ class SearchTests(ReaderTest):
         text, marked, turn = self.excerpt("ETE guichet")
         assert marked == ["été", "guichet"]
         assert text.startswith("… ")
-        assert "Rendez l’été au [guichet] Nº 2 . Et puis." in text
+        assert "Rendez l’été au [guichet] Nº 2. Et puis." in text
         assert text.endswith(" …")
         assert len(text) < 170
         assert turn == str(self.turn.pk)

@@ -10,7 +10,7 @@ from django.test import TestCase
 from django.urls import reverse
 from fpdf import FPDF
 
-from agents.models import Audience
+from agents.models import Audience, Specialist
 from chat.archive.cited_passages import passage_token
 from chat.models import Message, Role
 from knowledge.indexing.path import index_documents, store_document
@@ -118,6 +118,12 @@ class CitedPageTests(TestCase):
         self.deployment.config_overlay = {"show_cited_pages": False}
         self.deployment.save()
         self.assert_closed()
+        home = self.client.get(reverse("chat-deployment", args=[self.deployment.slug]))
+        assert home.context["config"]["urls"]["citedPage"] == ""
+
+    def test_no_page_is_promised_where_one_of_several_agents_shows_none(self) -> None:
+        other = make_agent(show_cited_pages=False)
+        Specialist.objects.create(deployment=self.deployment, agent=other)
         home = self.client.get(reverse("chat-deployment", args=[self.deployment.slug]))
         assert home.context["config"]["urls"]["citedPage"] == ""
 
