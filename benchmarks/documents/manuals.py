@@ -72,7 +72,7 @@ def main() -> None:
     found: dict[str, list[list[bool]]] = {}
     for row, vector in zip(asked, rows, strict=True):
         result = production_search(snapshot, corpus.payloads, row["question"], vector, weight)
-        got = [page_of[passage.chunk_id] for passage in result.passages(FIRST)]
+        got = [page_of[passage.chunk_id or 0] for passage in result.passages(FIRST)]
         found.setdefault(row["set"], []).append([page in row["pages"] for page in got])
         if options.misses and not found[row["set"]][-1][:1] == [True]:
             print(f"- {row['question']}\n    wanted {row['pages']}, got {got}")

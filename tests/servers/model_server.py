@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
 from typing import Any, Self, overload
 
@@ -114,6 +114,10 @@ def cited_answer(body: Body) -> ModelReply:
         return ModelReply(tokens=tokenised("D’après les documents fournis [1], voici la réponse."))
     excerpt = " ".join(passage[1].split())[:400]
     return ModelReply(tokens=tokenised(f"D’après les documents fournis [1], {excerpt}"))
+
+
+#: Of a question that a model rewrites.
+QUESTION_TOKENS = 15
 
 
 def constant_reply(
@@ -770,6 +774,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tokens=options.tokens, interval=interval, delay=delay, stamped=options.stamped
     )
 
+    def written(body: Body) -> ModelReply:
+        """A call that bounds its reply below an answer's length wants a question rewritten: so long as one is."""
+        bound = body.get("max_tokens") or options.tokens
+        reply = constant(body)
+        if bound >= options.tokens:
+            return reply
+        return replace(reply, tokens=reply.tokens[:QUESTION_TOKENS])
+
     def paced_answer(body: Body) -> ModelReply:
         tokens = cited_answer(body).tokens
         return ModelReply(tokens=tokens, interval=interval, delay=delay)
@@ -781,7 +793,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    fallback = constant if options.tokens else paced_answer
+    fallback = written if options.tokens else paced_answer
     with ModelServer(fallback=fallback, port=options.port) as server:
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()

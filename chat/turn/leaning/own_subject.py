@@ -58,7 +58,10 @@ _ONE = re.compile(
 _COMPARED = re.compile(r"\b(?:than|besides|que ?)\b")
 _ASKS = re.compile(rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b")
 _CORRECTION = re.compile(rf"^(?:{one_of('corrections')})(?=[\s,]|$)")
-_TELLING = re.compile(rf"(?:^|[\s,])(?:{one_of('telling')})(?:\s|(?<='))")
+_TELLING = re.compile(
+    rf"(?:^|[\s,])(?:{one_of('telling')})(?:\s|(?<='))|"
+    rf"(?:^|, ?|\b(?:{one_of('telling_behind')}) )(?:{one_of('telling_first')})\s"
+)
 _WISHING = re.compile(rf"\b(?:{one_of('wishing')})\b")
 _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
 #: Capitals that begin no sentence, and names in capitals; not "I".

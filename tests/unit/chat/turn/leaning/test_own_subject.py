@@ -63,6 +63,8 @@ ALONE = [
     "Prix d'une carte de pêche ?",
     "canoe hire prices?",
     "Do I have to pay the television licence?",
+    "erase my to do list",
+    "order all items on the list",
     "J'ai perdu mon écharpe rouge hier soir au concert de Noël",
 ]
 
