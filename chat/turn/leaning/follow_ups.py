@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from chat.turn.leaning.own_subject import (
+    is_choice,
     is_part_of_another,
     names_new_things,
     reply_rule,
@@ -54,13 +55,14 @@ _ELLIPTIC_MEASURE = re.compile(
 _BARE_QUESTION_WORD = re.compile(
     r"^(?:c'?est )?(?:pourquoi|comment|combien|quand|ou|qui|lequel|laquelle|lesquels|lesquelles|"
     r"c'est vers dire|par exemple|ah bon|vraiment|why|how|when|where|who|which|which one|how much|how many|"
-    r"how long|really|for example|meaning)(?: (?:ca|cela|donc|so|not|pas|exactement|exactly|then))?\s*[?.!]*$"
+    r"how long|really|for example|meaning|like what|such as|comme quoi)(?: (?:ca|cela|donc|so|not|pas|exactement|exactly|then))?\s*[?.!]*$"
 )
 #: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
 _NO_COMPLEMENT = re.compile(
     r"^(?:est-ce (?:que |qu'))?(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)"
     r"(?: etre)?(?: \w+)?$|"
     r"^(?:(?:il )?faut|on (?:peut|doit)) \w+(?:er|ir|re|oir)(?: \w+)?$|"
+    r"\b(?:moyen|possible) (?:de |d')\w+(?:er|ir|re|oir)$|"
     r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$|"
     r"^(?:can|could|do|must|should|may) (?:i|we|you) \w+ ones?\b"
 )
@@ -71,12 +73,13 @@ _DEMONSTRATIVE = re.compile(
     r"\b(?:a|an|the|another|other|which|become|have|get|need|me|us|him|them) (?:\w+ )?one$|"
     r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|moment|mois|annee|semaine|jours?|week|que|qui|qu|dont|sont|n|ne|sera)\w+|"
     r"\b(?:this|these|those) (?!year|month|week|morning|evening|weekend|summer|winter)\w+|"
-    r"\b(?:this|that|these|those)$|"
+    r"\b(?:this|that|these|those)$|\b(?:tried|did|done) (?:this|that)\b|"
+    r"\b(?:mine|yours|ours|hers|theirs|(?:l[ae]s?|au|du) (?:miens?|miennes?|siens?|siennes?|notres?|votres?))\b|"
     r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
 )
 #: "C'est gratuit ?", not "c'est légal de filmer…".
 _IT_IS = re.compile(
-    r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))"
+    r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|_|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))"
 )
 _IMPERSONAL = re.compile(
     r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
@@ -127,6 +130,10 @@ _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
 
+#: What is done, before what is asked of it: « pour m'inscrire, quels papiers ? » names its subject, « pour les réunions, quel jour ? » does not.
+_ACTION_HEAD = re.compile(
+    r"^pour (?:ne pas )?(?:[mts]'|me |te |se |nous |vous )?\w+(?:er|ir|re|oir)\b|^for \w+ing\b"
+)
 #: They open a clause as well as a question.
 _ASKED_TIMES = ("quand ", "when ")
 
@@ -222,7 +229,7 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
     if not is_question and (rule := statement_rule(core, read, said)):
         return rule
     topic, _body = _topic_and_body(core)
-    if topic and not topic_is_part(topic):
+    if topic and not topic_is_part(topic) and not is_choice(topic):
         return ""
     return subject_rule(core, read, said)
 
@@ -256,7 +263,7 @@ def _without_connectives(core: str) -> str:
 def _asks_by_itself(rest: str, read: str, said: str) -> bool:
     """Whether a whole question stands there, with a subject that nobody spoke of before."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
-    asked = rest.partition(",")[2] if is_clause else rest
+    asked = rest.partition(",")[2] if is_clause and not _ACTION_HEAD.search(rest) else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
         return False
     # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.

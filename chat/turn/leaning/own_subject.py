@@ -52,11 +52,15 @@ _ADJUNCT_WORDS = 3
 _COMPARISON = re.compile(rf"(?:^|[\s'])(?:{one_of('comparisons')})(?=[\s,]|$)")
 _ONE = re.compile(
     r"\b(?:the|an?|which|what|other|another|same|new|old) (?:\w+ )?ones?"
-    r"(?=$|,| (?:is|are|was|do|does|can|will|would|take|takes|cost|costs)\b)"
+    r"(?=$|,| (?:please|is|are|was|do|does|can|will|would|take|takes|cost|costs)\b)"
 )
 #: "better than", "more than", « plus que »: the other side stands there itself.
 _COMPARED = re.compile(r"\b(?:than|besides|que ?)\b")
-_ASKS = re.compile(rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b")
+_ASKS = re.compile(
+    rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b|"
+    # As it is typed: « est il », « peut on ».
+    r"\b(?:est|sont|sera|peut|peuvent|doit|doivent|faut|puis|avez|pouvez)(?: t)? (?:il|elle|on|ils|elles|je|vous)\b"
+)
 _CORRECTION = re.compile(rf"^(?:{one_of('corrections')})(?=[\s,]|$)")
 _TELLING = re.compile(
     rf"(?:^|[\s,])(?:{one_of('telling')})(?:\s|(?<='))|"
@@ -68,7 +72,7 @@ _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b(?!I\b)[A-ZÀ-Ý][\w’-]+|\b[A-Z]{2,}\w*")
 _NO_NAME = word_class("no_names")
 #: A reply has few words; a longer message tells something of its own.
-_REPLY_WORDS = 7
+_REPLY_WORDS = 10
 #: From here on a message says enough to be understood by itself.
 _MOST_SPECIFIC = 3
 #: A statement with so many new words of content tells of something else.
@@ -168,6 +172,11 @@ def topic_is_part(topic: str) -> bool:
     """Whether what stands before the comma is itself part of something: « Le tarif réduit, c'est pour qui ? »."""
     tokens = _tokens(topic)
     return len(tokens) > 1 and tokens[0] in _DEFINITE and _is_part(tokens[1])
+
+
+def is_choice(topic: str) -> bool:
+    """« The smallest one, what's the price? »: of several that were named."""
+    return bool(_ONE.search(topic))
 
 
 def _is_completed(rest: str) -> bool:
