@@ -22,6 +22,11 @@ _MAIN_PARTS = {
     r"xl/workbook\d*\.xml": SourceType.XLSX,
     r"ppt/presentation\d*\.xml": SourceType.PPTX,
 }
+#: Word's "Strict Open XML" names what the usual, transitional form names by years (ISO/IEC 29500 parts 1 and 4).
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+_TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+_XML = (".xml", ".rels")
+_RELATIONSHIPS = "_rels/.rels"
 #: What the XML parser raises derives from `SyntaxError`.
 MALFORMED_ARCHIVE = (SyntaxError, zipfile.BadZipFile, zlib.error, *MALFORMED)
 
@@ -47,6 +52,26 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
             return found[0]
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
         raise damaged(filename, error) from error
+
+
+def as_transitional(data: bytes) -> bytes:
+    """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it has them."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        is_strict = any(
+            entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry))
+            for entry in entries
+        )
+        if not is_strict:
+            return data
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as renamed:
+            for entry in entries:
+                content = archive.read(entry)
+                if entry.filename.endswith(_XML):
+                    content = _STRICT.sub(_TRANSITIONAL, content)
+                renamed.writestr(entry.filename, content)
+        return written.getvalue()
 
 
 def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
@@ -80,7 +105,7 @@ def _check_parts(
     archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str
 ) -> None:
     for entry in entries:
-        if entry.filename.endswith((".xml", ".rels")):
+        if entry.filename.endswith(_XML):
             content = archive.read(entry)
             if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
                 raise unreadable(

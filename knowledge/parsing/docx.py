@@ -17,7 +17,7 @@ from docx.text.paragraph import Paragraph
 from lxml import etree
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, as_transitional, damaged
 from knowledge.parsing.base import Outline, ParsedDocument, clean_text, table_text
 from knowledge.parsing.drawings import drawn
 
@@ -42,7 +42,7 @@ _MOST_SPANNED = 100
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
     try:
-        document = docx.Document(io.BytesIO(data))
+        document = docx.Document(io.BytesIO(as_transitional(data)))
         outline = _read(document)
     except (OpcError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error

@@ -16,7 +16,7 @@ from pptx.enum.shapes import PP_PLACEHOLDER
 from pptx.exc import PythonPptxError
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, as_transitional, damaged
 from knowledge.parsing.base import (
     Outline,
     ParsedDocument,
@@ -39,7 +39,7 @@ _BULLETED = (PP_PLACEHOLDER.BODY, PP_PLACEHOLDER.OBJECT, PP_PLACEHOLDER.VERTICAL
 def parse_pptx(data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     try:
-        presentation = pptx.Presentation(io.BytesIO(data))
+        presentation = pptx.Presentation(io.BytesIO(as_transitional(data)))
         title = presentation.core_properties.title or ""
         _read(presentation, outline, filename=filename)
     except (PythonPptxError, *MALFORMED_ARCHIVE) as error:

@@ -23,7 +23,7 @@ from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
-from knowledge.parsing.archive import MALFORMED_ARCHIVE, damaged
+from knowledge.parsing.archive import MALFORMED_ARCHIVE, as_transitional, damaged
 from knowledge.parsing.base import (
     Block,
     Outline,
@@ -83,7 +83,7 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
     result = _Result(_Budget(filename))
     try:
         workbook = openpyxl.load_workbook(
-            io.BytesIO(data), read_only=True, data_only=True, keep_links=False
+            io.BytesIO(as_transitional(data)), read_only=True, data_only=True, keep_links=False
         )
         title = workbook.properties.title or ""
         for sheet in workbook.worksheets:
