@@ -88,6 +88,7 @@ def _reap(by: str = "") -> None:
 
 def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.archive.retention import forget_expired
+    from chat.runs.afterwards import settle_left_behind
     from chat.runs.stale import interrupt_stale_turns
     from chat.staff.golden.runs import enqueue_nightly, reap_runs
     from chat.staff.quality.tasks import reap_loops
@@ -104,6 +105,7 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "jobs": reap_builds,
         "refreshes": enqueue_due_refreshes,
         "turns": interrupt_stale_turns,
+        "lessons": settle_left_behind,
         "answers": reap_learned,
         "loops": reap_loops,
         "golden": reap_runs,

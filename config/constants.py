@@ -22,12 +22,14 @@ WEB_DATABASE_WAIT_SECONDS = 5.0
 DATABASE_PAUSE_SECONDS = 1.0
 
 #: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of processor
-#: time, so that eight at once make one wait a quarter of a second (`benchmarks/load`); more wait in line.
-TURNS_PREPARED_AT_ONCE = 8
-#: A burst waits so long at most before it is told (503, `overloaded`)…
-OVERLOAD_BURST_SECONDS = 2.0
+#: time, so that four at once make one wait an eighth of a second (`benchmarks/load`); more wait in line.
+TURNS_PREPARED_AT_ONCE = 4
+#: A burst waits so long at most before it is told (503, `overloaded`), sixty questions of one moment…
+OVERLOAD_BURST_SECONDS = 1.3
+#: …so long for opening a conversation: whoever is refused after both waits knows within two seconds…
+OVERLOAD_OPENING_SECONDS = 0.5
 #: …and where the line has not been empty for as long, everybody this long.
-OVERLOAD_WAIT_SECONDS = 0.3
+OVERLOAD_WAIT_SECONDS = 0.2
 
 # --- Questions as they are typed -------------------------------------------------------------------------------------
 
@@ -280,6 +282,9 @@ EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
 SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
 #: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
 AFTERWARDS_DELAY_SECONDS = 1.0
+#: After so long a worker keeps it in the place of a process that did not, so many turns at a look.
+UNSETTLED_SECONDS = 60.0
+UNSETTLED_BATCH = 100
 #: How long a model may take to name a conversation or to summarise it, after its answer.
 TITLE_TIMEOUT_SECONDS = 20.0
 SUMMARY_TIMEOUT_SECONDS = 20.0

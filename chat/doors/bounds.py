@@ -56,7 +56,7 @@ def bounded(application: Any, secured: Callable[[HttpResponse], HttpResponse]) -
         except (MessageTooLargeError, SlowRequestError, StorageUnavailableError) as error:
             if error is not body.refusal:
                 raise
-            await _refuse(scope, secured, error, send)
+            await refuse(scope, secured, error, send)
 
     return within
 
@@ -120,7 +120,7 @@ def _is_staff(session_key: str) -> bool:
     return user.is_authenticated and bool(getattr(user, "is_staff", False))
 
 
-async def _refuse(
+async def refuse(
     scope: dict[str, Any],
     secured: Callable[[HttpResponse], HttpResponse],
     error: ApplicationError,

@@ -13,6 +13,7 @@ from django.http.response import StreamingHttpResponse
 
 from agents.database import in_database
 from agents.exceptions import ApplicationError
+from chat.doors.scopes import room_of
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn
 from chat.protocol import (
@@ -25,7 +26,6 @@ from chat.protocol import (
     valid_event_id,
 )
 from chat.rendering import render_answer
-from chat.runs.admission import admission
 from chat.runs.runner import runner
 
 
@@ -82,15 +82,15 @@ class Caller(Protocol):
 
 async def ask(request: HttpRequest, caller: Caller) -> StreamingHttpResponse:
     """One question, its answer as a stream."""
-    return stream_turn(await begin(read_object(request), caller), caller)
+    return stream_turn(await begin(request, read_object(request), caller), caller)
 
 
-async def begin(body: dict[str, Any], caller: Caller) -> uuid.UUID:
+async def begin(request: HttpRequest, body: dict[str, Any], caller: Caller) -> uuid.UUID:
     """The turn of a question, in the conversation that the body names or opens."""
     if not caller.has_versions:
         body.pop("replaces", None)
     asked = parse_ask(body)
-    async with admission.room() as room:
+    async with room_of(request) as room:
         conversation = await in_database(caller.conversation, body, asked.client_message_id)
         language = caller.language(body)
         return await runner.start(conversation, asked, language=language, room=room)

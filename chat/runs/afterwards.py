@@ -1,21 +1,28 @@
 """What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a choice.
 
-Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing.
+Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing. Until it is kept it stands
+in the row of the turn, so that a worker keeps it where the process of the turn was killed or the database was in trouble.
 """
 
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import QuerySet
+from django.utils import timezone
 
 from agents.database import in_database, short_write
+from agents.exceptions import ApplicationError
 from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
 from chat.turn.trace import Trace
+from chat.turn.unsettled import left_behind
 from chat.turn.values import Learning, TurnRequest, TurnResult
 from faqs.answers.writing import record_served
 from faqs.choices import keep_choice
@@ -30,19 +37,38 @@ async def settle(request: TurnRequest, result: TurnResult) -> None:
     """Keep what a finished turn teaches; of one that waits for a person, which tools were chosen: it chooses once."""
     if request.turn_id is None:
         return
-    for keep in _KEPT.get(result.status, ()):
-        await _logged(keep, request.turn_id, result)
-
-
-async def _logged(
-    keep: Callable[[uuid.UUID, TurnResult], Awaitable[None]],
-    turn_id: uuid.UUID,
-    result: TurnResult,
-) -> None:
     try:
-        await keep(turn_id, result)
+        for keep in _KEPT.get(result.status, ()):
+            await keep(request.turn_id, result)
     except DatabaseError as error:
-        logger.warning("turn round_id=%s: nothing was learned from it: %s", turn_id, error)
+        logger.warning(
+            "turn round_id=%s: nothing is kept of it for now: %s", request.turn_id, error
+        )
+
+
+def settle_left_behind() -> int:
+    """Keep what turns left behind whose process did not come to it; how many there were.
+
+    Twice is as good as once, should that process live after all.
+    """
+    before = timezone.now() - timedelta(seconds=settings.UNSETTLED_SECONDS)
+    found = Turn.objects.exclude(unsettled="").filter(finished_at__lt=before)
+    turns = list(found.order_by("finished_at")[: settings.UNSETTLED_BATCH])
+    for turn in turns:
+        try:
+            result = left_behind(turn)
+            for keep in (_keep_question_now, _keep_choice_now, _learn_now):
+                keep(turn.pk, result)
+        except DatabaseError:
+            raise  # The next look finds it again.
+        except Exception as error:
+            if isinstance(error, ApplicationError) and error.retryable:
+                logger.warning("round_id=%s is settled later: %s", turn.pk, error)
+                break
+            # Of another version, or broken: it would stop those behind it.
+            logger.exception("what was left behind cannot be kept round_id=%s", turn.pk)
+        _settled(turn.pk)
+    return len(turns)
 
 
 async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
@@ -53,14 +79,14 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
         await in_database(record_selected, result.chosen_tools)
 
 
-async def _keep_question(turn_id: uuid.UUID, result: TurnResult) -> None:
+def _keep_question_now(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.unanswered is not None:
-        await in_database(_keep_of, turn_id, partial(keep_unanswered, result.unanswered))
+        _keep_of(turn_id, partial(keep_unanswered, result.unanswered))
 
 
-async def _keep_choice(turn_id: uuid.UUID, result: TurnResult) -> None:
+def _keep_choice_now(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.choice is not None:
-        await in_database(_keep_of, turn_id, partial(keep_choice, result.choice))
+        _keep_of(turn_id, partial(keep_choice, result.choice))
 
 
 def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
@@ -83,20 +109,43 @@ _STANDING = PreparedSelect(
         .values_list("pk")
     )
 )
-_TRACED = PreparedUpdate(
-    lambda: Turn.objects.filter(pk=parameter(Turn, "id")), {"trace": parameter(Turn, "trace")}
-)
 
 
-async def _learn(turn_id: uuid.UUID, result: TurnResult) -> None:
-    learning = result.learning
-    if learning is not None:
-        await in_database(_remember, turn_id, learning, result.trace)
+def _turn() -> "QuerySet[Turn]":
+    return Turn.objects.filter(pk=parameter(Turn, "id"))
+
+
+_TRACED = PreparedUpdate(_turn, {"trace": parameter(Turn, "trace"), "unsettled": ""})
+_SETTLED = PreparedUpdate(_turn, {"unsettled": ""})
+
+
+def _learn_now(turn_id: uuid.UUID, result: TurnResult) -> None:
+    if result.learning is not None:
+        _remember(turn_id, result.learning, result.trace)
+
+
+async def _keep(turn_id: uuid.UUID, result: TurnResult) -> None:
+    if result.unanswered is not None or result.choice is not None:
+        await in_database(_keep_asked, turn_id, result)
+    if result.learning is not None:
+        await in_database(_learn_now, turn_id, result)
+
+
+def _keep_asked(turn_id: uuid.UUID, result: TurnResult) -> None:
+    _keep_question_now(turn_id, result)
+    _keep_choice_now(turn_id, result)
+    if result.learning is None:
+        _settled(turn_id)
+
+
+def _settled(turn_id: uuid.UUID) -> None:
+    _SETTLED.run(id=turn_id)
 
 
 def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
     """Teach the memory, and say in the trace what it kept, or why not."""
     if not _stands(turn_id):
+        _settled(turn_id)
         return
     learned = remember_answer(
         learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days
@@ -108,6 +157,6 @@ def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
 
 
 _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {
-    TurnStatus.DONE: (_count, _keep_question, _keep_choice, _learn),
+    TurnStatus.DONE: (_count, _keep),
     TurnStatus.AWAITING_APPROVAL: (_count,),
 }

@@ -26,6 +26,7 @@ from django.urls import get_resolver
 
 from agents.llm.base import language_model
 from agents.processes.heartbeat import announce
+from chat.runs.admission import admission
 from chat.runs.runner import runner
 from chat.server.connections import BoundedConnection
 from chat.server.figures import emptied, fold
@@ -79,6 +80,7 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + settings.TURN_DRAIN_SECONDS
         runner.announce_end()
+        admission.announce_end()
         try:
             await self._stop_listening(sockets or [])
             await self._answer_what_was_sent(deadline)

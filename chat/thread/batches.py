@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
+from agents.processes.statements import PreparedSelect, parameter
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.logs import log_batch
 from chat.models import (
@@ -233,8 +234,24 @@ def _close_calls(
     return append_batch(repair, max_tool_calls=len(failures)).version
 
 
+#: Of most conversations there is none.
+_ANY_ROUND = PreparedSelect(
+    lambda: (
+        ToolRound.objects.filter(conversation=parameter(ToolRound, "conversation"))
+        .order_by()
+        .values_list("pk")[:1]
+    )
+)
+
+
+def has_rounds(conversation_id: uuid.UUID) -> bool:
+    return bool(_ANY_ROUND.rows(conversation=conversation_id))
+
+
 def apply_abandoned_rounds(conversation_id: uuid.UUID) -> None:
     """Bring rounds of turns that ended into the thread: the results they had stay known, the rest is interrupted."""
+    if not has_rounds(conversation_id):
+        return
     applied = AppliedOperation.objects.filter(
         conversation=OuterRef("conversation"), operation_id=OuterRef("operation_id")
     )

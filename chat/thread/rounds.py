@@ -30,7 +30,14 @@ from chat.models import (
     Turn,
     TurnStatus,
 )
-from chat.thread.batches import BatchResult, Thread, append_batch, load_thread, round_batch
+from chat.thread.batches import (
+    BatchResult,
+    Thread,
+    append_batch,
+    has_rounds,
+    load_thread,
+    round_batch,
+)
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
 from chat.thread.gone import hold_conversation
@@ -128,6 +135,8 @@ def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
     """Read the thread from the database, repaired, and this turn's own rounds."""
     thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
+    if not has_rounds(conversation_id):
+        return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False)
     applied = AppliedOperation.objects.filter(
         conversation=conversation_id, operation_id=OuterRef("operation_id")
     )

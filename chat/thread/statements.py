@@ -24,6 +24,7 @@ ENDING = (
     "answered_by",
     "language",
     "trace",
+    "unsettled",
     "error_code",
     "finished_at",
 )

@@ -100,7 +100,7 @@ class Ending:
     status: TurnStatus
     text: str
     sources: Sequence[dict[str, Any]]
-    #: `statements.ENDING`, but for the status and the time.
+    #: `statements.ENDING`, but for the status and the time; `unsettled` where there is something.
     columns: Mapping[str, object]
     has_open_round: bool = False
 
@@ -370,6 +370,7 @@ def save_exchange(ending: Ending) -> int | None:
     conversation_id, turn_id = ending.conversation_id, ending.turn_id
     run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": ending.run}
     columns = {
+        "unsettled": "",
         **ending.columns,
         "status": ending.status,
         "finished_at": None if is_pause else timezone.now(),

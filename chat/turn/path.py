@@ -38,6 +38,7 @@ from chat.turn.question.rewriting import make_standalone
 from chat.turn.stored_answers import answer_as_stored
 from chat.turn.tool_loop import awaiting
 from chat.turn.trace import shown_reading
+from chat.turn.unsettled import unsettled
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult
 
 #: How the last event of a turn that did not fail calls its end.
@@ -189,7 +190,7 @@ async def _save(
         status=result.status,
         text=result.answer.text,
         sources=result.answer.sources,
-        columns=result.columns(),
+        columns={**result.columns(), "unsettled": unsettled(result)},
         has_open_round=result.answer.has_open_round,
     )
     for pause in (*settings.SAVE_RETRY_SECONDS, None):

@@ -20,6 +20,7 @@ from django.utils import timezone
 from agents.database import short_write
 from agents.effective import EffectiveConfig
 from agents.models import Deployment
+from agents.processes.statements import PreparedObject, PreparedUpdate, parameter
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
 from faqs.memory.origins import (
     Origin,
@@ -95,15 +96,29 @@ class Draft:
         }
 
 
+def _shelf() -> "models.QuerySet[MemoryShelf]":
+    return MemoryShelf.objects.filter(pk=parameter(MemoryShelf, "deployment")).order_by()
+
+
+_HELD = PreparedObject(lambda: _shelf().select_for_update())
+_NEXT = PreparedUpdate(
+    _shelf, {name: parameter(MemoryShelf, name) for name in ("version", "purged_version")}
+)
+_ENTRY = PreparedObject(
+    lambda: CachedResponse.objects.filter(
+        **{name: parameter(CachedResponse, name) for name in ("deployment", "audience", "key_hash")}
+    ).order_by()
+)
+
+
 @contextmanager
 def holding_shelf(deployment_id: int) -> Iterator[MemoryShelf]:
     """A transaction in which nobody else writes to the shelf."""
     with short_write():
-        held = MemoryShelf.objects.select_for_update().filter(pk=deployment_id)
-        shelf = held.first()
+        shelf = _HELD.get(deployment=deployment_id)
         if shelf is None:
             MemoryShelf.objects.get_or_create(pk=deployment_id)
-            shelf = held.get()
+            shelf = _HELD.get(deployment=deployment_id)
         yield shelf
 
 
@@ -121,13 +136,14 @@ def writing_to(shelf: MemoryShelf) -> Iterator[None]:
     Uncommitted.mark(shelf.uuid)
     yield
     _forget_old_deletions(shelf)
-    shelf.save(update_fields=["version", "purged_version"])
+    _NEXT.run(deployment=shelf.pk, version=shelf.version, purged_version=shelf.purged_version)
 
 
 def find_entry(draft: Draft) -> CachedResponse | None:
-    return CachedResponse.objects.filter(
-        deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
-    ).first()
+    found: CachedResponse | None = _ENTRY.get(
+        deployment=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
+    )
+    return found
 
 
 def write_entry(draft: Draft) -> CachedResponse:

@@ -35,7 +35,6 @@ from chat.doors.http.serializers import (
     ThreadSerializer,
 )
 from chat.models import OPEN_STATUSES, Conversation, Message
-from chat.runs.admission import admission
 from chat.runs.runner import runner
 from chat.runs.stale import interrupt_stale_turns
 from chat.thread.branches import show_version
@@ -80,8 +79,6 @@ class ConversationViewSet(
 
     @extend_schema(request=NewConversationSerializer, responses={201: ConversationSerializer})
     def create(self, request: Request) -> Response:
-        # Its first question would be refused.
-        admission.require_no_standing_line()
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         reader = Reader.of(request)

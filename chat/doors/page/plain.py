@@ -47,7 +47,7 @@ async def ask(request: HttpRequest, slug: str) -> HttpResponse:
         "deployment": slug,
     }
     try:
-        turn_id = await questions.begin(body, SessionCaller(request))
+        turn_id = await questions.begin(request, body, SessionCaller(request))
         conversation_id = (await in_database(Turn.objects.get, pk=turn_id)).conversation_id
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
