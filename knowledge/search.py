@@ -5,12 +5,12 @@ what no longer exists, so a deleted chunk stops answering at once. All compariso
 
 Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
 a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
-best overlap with the question's words. Passages are ranked by relevance, and held to the guard rail by it and the nearest question
-(`SearchResult.nearness`); a stored answer is let out
-by its cosine alone and the second key. Without a weight, or the question's text, the relevance is the cosine.
+best overlap with the question's words. Without a weight, or the question's text, the relevance is the cosine. Passages are ranked by
+it and by what is found beside them (`Passage.support`), and held to the guard rail by it and the nearest question
+(`SearchResult.nearness`); a stored answer is let out by its cosine alone and the second key.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,9 @@ from knowledge.vectors.payloads import PointType as PointType
 POINTS_PER_PASSAGE = 4
 #: How much the farther of a chunk's two kinds of points counts beside the nearer one.
 _FARTHER = 0.5
+#: What the best other hit of a passage's section adds to its place, of that hit's distance to the least relevant one: a page on which
+#: several passages are near the question comes before a page with one that is as near (`benchmarks/documents`, `benchmarks/retrieval`).
+_SUPPORT = 0.3
 #: What being of the detected category is worth, of the distance between the first hit and the last: the same for models
 #: whose cosines lie wide apart and for those that lie close (`benchmarks/retrieval`).
 CATEGORY_LEAD = 0.25
@@ -63,7 +66,7 @@ STORY_WEIGHT = 0.8
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Every hit, by the relevance of its chunk, then by its own cosine."""
+    """Every hit, by the relevance of its chunk and what supports it, then by its own cosine."""
 
     hits: tuple[Passage, ...] = ()
     #: Validated answers to the question whose points are not written yet: they count once they are compared.
@@ -71,7 +74,10 @@ class SearchResult:
 
     def weighed(self, weight: float) -> "SearchResult":
         """The same hits, each by that share of its relevance."""
-        hits = (hit.with_values(lift=hit.relevance * weight - hit.score) for hit in self.hits)
+        hits = (
+            hit.with_values(lift=hit.relevance * weight - hit.score, support=hit.support * weight)
+            for hit in self.hits
+        )
         return SearchResult(tuple(hits), self.late)
 
     @property
@@ -232,9 +238,7 @@ def best_of(results: Iterable[SearchResult]) -> SearchResult:
         known = best.get(hit.point_id)
         if known is None or hit.relevance > known.relevance:
             best[hit.point_id] = hit
-    return SearchResult(
-        tuple(sorted(best.values(), key=lambda hit: (-hit.relevance, -hit.score, hit.point_id)))
-    )
+    return SearchResult(tuple(sorted(best.values(), key=_place)))
 
 
 def with_category(
@@ -257,7 +261,7 @@ def with_category(
 
     def place(hit: Passage) -> float:
         is_favoured = hit.is_faq or hit.category == category.name
-        return -hit.relevance - (lead if is_favoured else 0.0)
+        return -hit.relevance - hit.support - (lead if is_favoured else 0.0)
 
     return SearchResult(tuple(sorted(found.hits, key=place)))
 
@@ -274,12 +278,33 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
         key: _taken_together(of_type.values()) + lexical_weight * overlap[key]
         for key, of_type in nearest.items()
     }
-    known = [hit.with_values(lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
-    return SearchResult(
-        hits=tuple(
-            sorted(known, key=lambda hit: (-relevance[hit.chunk_key], -hit.score, hit.point_id))
+    support = _support_of(hits, relevance)
+    known = [
+        hit.with_values(
+            lift=relevance[hit.chunk_key] - hit.score, support=support.get(hit.chunk_key, 0.0)
         )
-    )
+        for hit in hits
+    ]
+    return SearchResult(hits=tuple(sorted(known, key=_place)))
+
+
+def _place(hit: Passage) -> tuple[float, float, str]:
+    return -(hit.relevance + hit.support), -hit.score, hit.point_id
+
+
+def _support_of(hits: Sequence[Passage], relevance: Mapping[object, float]) -> dict[object, float]:
+    """What the best chunk of each section has from the next one; a validated answer as much as any: it needs no neighbour."""
+    least = min(relevance.values(), default=0.0)
+    sections: dict[object, dict[object, float]] = {}
+    for hit in hits:
+        sections.setdefault(hit.section_key, {})[hit.chunk_key] = relevance[hit.chunk_key]
+    support: dict[object, float] = {}
+    for of_chunk in sections.values():
+        best, *others = sorted(of_chunk, key=lambda key: -of_chunk[key])
+        if others:
+            support[best] = _SUPPORT * (of_chunk[others[0]] - least)
+    most = max(support.values(), default=0.0)
+    return support | {hit.chunk_key: most for hit in hits if hit.is_faq}
 
 
 def _taken_together(cosines: Collection[float]) -> float:

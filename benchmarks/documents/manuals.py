@@ -41,12 +41,12 @@ def read_manual(folder: Path) -> tuple[Corpus, list[str]]:
     shapes = [page_shape(pages[name].read_bytes(), filename=name) for name in taught]
     layout = learn_layout(shapes, names)
     corpus, page_of = Corpus(), list[str]()
-    for name, path in pages.items():
+    for page, (name, path) in enumerate(pages.items()):
         parsed = parse_document(path.read_bytes(), filename=name, layout=layout)
         for draft in chunk_document(parsed):
             question = draft.units[0].question if draft.units else ""
             where = {"title": parsed.title, "path": draft.parent_context, "question": question}
-            corpus.add_chunk(len(page_of), draft.content, **where)
+            corpus.add_chunk(len(page_of), draft.content, **where, document=page)
             page_of.append(name)
     return corpus, page_of
 
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", choices=MODELS, default=next(iter(MODELS)))
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--misses", action="store_true", help="name what came first instead")
     options = parser.parse_args()
     corpus, page_of = read_manual(options.folder.resolve())
@@ -65,7 +66,7 @@ def main() -> None:
     embedder: Embedder = import_string(MODELS[options.model])()
     vectors = Vectorizer(embedder, options.cache)
     snapshot = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))[0].snapshot()
-    asked = [row for row in read_jsonl(QUESTIONS) if row["manual"] == options.manual]
+    asked = [row for row in read_jsonl(options.questions) if row["manual"] == options.manual]
     rows = vectors([row["question"] for row in asked], Purpose.QUERY, "questions")
     print(f"{len(set(page_of))} pages, {len(page_of)} passages, {options.model}")
     found: dict[str, list[list[bool]]] = {}

@@ -83,10 +83,11 @@ class Corpus:
         path: str = "",
         question: str = "",
         category: str = "",
+        document: int = 1,
     ) -> None:
         facts = ChunkFacts(
             agent_id=1,
-            document_id=1,
+            document_id=document,
             document_uuid="",
             document_title=title,
             source_type="",
@@ -150,11 +151,13 @@ def read_jsonl(path: Path) -> list[dict[str, str]]:
 def read_piaf(folder: Path) -> Corpus:
     """Passages, and every native question about them; the halves are drawn by lot."""
     corpus = Corpus()
+    articles: dict[str, int] = {}
     chooser = random.Random(7)  # noqa: S311 - a sample, not a secret
     with (folder / "piaf_dev.jsonl").open(encoding="utf-8") as lines:
         for chunk, line in enumerate(lines):
             row = json.loads(line)
-            corpus.add_chunk(chunk, row["context"], title=row["title"])
+            document = articles.setdefault(row["title"], len(articles))
+            corpus.add_chunk(chunk, row["context"], title=row["title"], document=document)
             for entry in row["questions"]:
                 part = "dev" if chooser.random() < 0.5 else "held_out"
                 corpus.ask(entry["question"], [chunk], part)
@@ -210,7 +213,7 @@ def read_service_public(folder: Path) -> Corpus:
     """Long sheets, cut as documents are; any passage of the right sheet is right."""
     corpus = Corpus()
     chunks: dict[str, list[int]] = {}
-    for path in sorted((folder / "service_public").glob("*.md")):
+    for sheet, path in enumerate(sorted((folder / "service_public").glob("*.md"))):
         parsed = parse_document(path.read_bytes(), filename=path.name)
         category = _theme(path.read_text(encoding="utf-8"))
         for draft in chunk_document(parsed):
@@ -224,6 +227,7 @@ def read_service_public(folder: Path) -> Corpus:
                 path=draft.parent_context,
                 question=question,
                 category=category,
+                document=sheet,
             )
     for row in read_jsonl(HERE / "service_public_questions.jsonl"):
         corpus.ask(row["question"], chunks[row["sheet"]], "all")

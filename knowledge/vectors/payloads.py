@@ -48,7 +48,8 @@ class Passage:
     """A retrieved point, whichever format it was written in.
 
     `score` is the cosine with the question, `overlap` the share of the question's words that the point has (0 where
-    words were not looked at), `lift` what the words and the other points of its chunk add (`knowledge.search`).
+    words were not looked at), `lift` what the words and the other points of its chunk add, `support` what the passages around
+    it do for its place alone (`knowledge.search`).
     """
 
     point_id: str
@@ -67,6 +68,7 @@ class Passage:
     has_questions: bool = False
     overlap: float = 0.0
     lift: float = 0.0
+    support: float = 0.0
     #: A validated answer (seed 001, section 5.4); its row is known once the passage is confirmed.
     is_faq: bool = False
     learned_id: int | None = None
@@ -105,6 +107,13 @@ class Passage:
         if self.document_id is not None and self.chunk_index is not None:
             return (self.document_id, self.chunk_index)
         return (self.point_id, None, None)
+
+    @property
+    def section_key(self) -> tuple[object, ...]:
+        """What the passages of one page, or of one part of a long document, have in common."""
+        if self.document_id is None:
+            return self.chunk_key
+        return (self.document_id, self.parent_context.partition(" > ")[0])
 
 
 @dataclass(frozen=True, slots=True)

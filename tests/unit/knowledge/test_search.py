@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.models import CategoryUse
 from knowledge.search import SearchResult, Thresholds, ranked, with_category
@@ -75,6 +77,56 @@ def test_chunk_is_judged_by_its_question_and_its_text_and_its_best_words() -> No
     assert [hit.point_id for hit in found.hits] == ["a", "q", "b"]
     assert found.best_score == 0.6
     assert found.best_relevance == pytest.approx(1.1)
+
+
+def on_page(page: int, chunk: int, score: float, path: str = "Guide") -> Passage:
+    return replace(
+        SOURCE,
+        point_id=f"{page}-{chunk}",
+        document_id=page,
+        chunk_id=chunk,
+        score=score,
+        parent_context=path,
+    )
+
+
+def test_page_with_several_near_passages_comes_before_one_with_a_single_nearer_one() -> None:
+    alone, first, second = on_page(1, 1, 0.51), on_page(2, 2, 0.5), on_page(2, 3, 0.45)
+    far = on_page(3, 4, 0.2)
+    found = ranked([alone, first, second, far], lexical_weight=0.6)
+    assert [hit.chunk_id for hit in found.hits] == [2, 1, 3, 4]
+    assert [hit.relevance for hit in found.hits] == [0.5, 0.51, 0.45, 0.2]
+    assert found.best_relevance == 0.51
+
+
+def test_other_parts_of_a_long_document_support_nothing() -> None:
+    alone = on_page(1, 1, 0.51)
+    other = [on_page(2, 2, 0.5, "I > 1"), on_page(2, 3, 0.45, "II > 1"), on_page(3, 4, 0.2)]
+    assert ranked([alone, *other], lexical_weight=0.6).hits[0].chunk_id == 1
+
+
+def test_validated_answer_is_not_overtaken_for_want_of_neighbours() -> None:
+    answer = replace(HIT, point_id="f", document_id=None, chunk_id=None, score=0.51, is_faq=True)
+    page = [on_page(2, 2, 0.5), on_page(2, 3, 0.45), on_page(3, 4, 0.2)]
+    assert ranked([*page, answer], lexical_weight=0.6).hits[0].is_faq
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 9)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_passages_of_one_section_stay_in_the_order_of_their_relevance(
+    drawn: list[tuple[int, str, int]],
+) -> None:
+    hits = [on_page(page, at, score / 10, path) for at, (page, path, score) in enumerate(drawn)]
+    found = ranked(hits, lexical_weight=0.6).hits
+    assert sorted(hit.point_id for hit in found) == sorted(hit.point_id for hit in hits)
+    for section in {hit.section_key for hit in found}:
+        of_it = [hit.relevance for hit in found if hit.section_key == section]
+        assert of_it == sorted(of_it, reverse=True)
 
 
 def test_chunk_of_one_kind_of_point_is_judged_by_it_alone() -> None:
