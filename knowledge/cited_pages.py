@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 #: Passages that are shown before a cited one, and after it, in a document without pages.
 _AROUND = 1
 
-#: Left, top, right, bottom in hundredths of the page's width and height.
+#: Left, top, width, height in hundredths of the page's width and height.
 Box = tuple[float, float, float, float]
 
 
@@ -30,6 +30,15 @@ class CitedPages:
 
     document: Document
     boxes: dict[int, list[Box]]
+
+    @property
+    def most_on(self) -> int:
+        """The page that most of it stands on: a footnote of the page before may belong to it."""
+
+        def marked(page: int) -> float:
+            return sum(width * height for _x, _y, width, height in self.boxes[page])
+
+        return max(self.boxes, key=lambda page: (marked(page), -page))
 
 
 def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPages | None:

@@ -39,7 +39,7 @@ def own_page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> HttpRespo
         turn = owned_turn(Reader.now(request.session), turn_id)
     except TurnNotFoundError:
         return _closed(request)
-    return redirect("cited-page", passage_token(turn.pk, number))
+    return redirect(reverse("cited-page", args=[passage_token(turn.pk, number)]) + "#passage")
 
 
 @never_cache
@@ -57,6 +57,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         "document": pages.document,
         "text": passage.source.get("text"),
         "token": token,
+        "passage_on": pages.most_on,
         "pages": [
             {
                 "number": number,

@@ -154,7 +154,7 @@ function linkPage(source, turnId) {
   const isShown = Boolean(pattern && turnId && (source.page || (source.chunk_id && !source.url)));
   link.parentElement.hidden = !isShown;
   if (!isShown) { link.removeAttribute("href"); return; }
-  link.href = pattern.replace("{turn}", turnId).replace("{n}", source.n) + (source.page ? "" : "#passage");
+  link.href = pattern.replace("{turn}", turnId).replace("{n}", source.n) + "#passage";
   link.textContent = source.page ? say("citedPage", { page: source.page }) : say("citedPlace");
 }
 

@@ -77,19 +77,27 @@ class CitedPageTests(TestCase):
         address = reverse("turn-source-page", args=[self.turn.pk, 1])
         response = self.client.get(address, follow=True)
         self.assertContains(response, "Page 1")
+        assert response.redirect_chain[0][0].endswith("/page/#passage")
         self.client.force_login(make_user())
         assert self.client.get(address).status_code == 404
 
     def test_passage_is_marked_where_it_stands(self) -> None:
         html = self.page().content.decode()
         [box] = re.findall(
-            r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html
+            r'<rect id="passage" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html
         )
         x, y, width, height = map(float, box)
         assert x < 10
         assert y < 10
         assert 80 < width < 100
         assert 5 < height < 40
+
+    def test_it_opens_where_most_of_the_passage_stands(self) -> None:
+        note, body = [1, 0.1, 0.9, 0.8, 0.93], [2, 0.1, 0.1, 0.8, 0.4]
+        Chunk.objects.filter(pk=self.chunk.pk).update(places=[note, body])
+        first, second = self.page().content.decode().split('id="page-2"')
+        assert 'id="passage"' not in first
+        assert second.count('id="passage"') == 1
 
     def test_page_is_drawn_apart_and_kept_by_this_browser_alone(self) -> None:
         response = self.image()
