@@ -1,6 +1,7 @@
 """The answer where no model writes one: of each passage the sentences that answer, with their list, table or code whole. Pure.
 
-A short passage is quoted whole. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
+A short passage is quoted whole, and so is the first unless it is long: what is cut out is missed more than what is too much
+disturbs. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
 its sense, even over the limit: its headings, the sentence before its list, table or code, the one that it leans on, the exception that
 follows it; what is left out is marked, and the end says where the rest is. Words are compared by their stems; where none is shared, the beginning is quoted.
 """
@@ -34,7 +35,11 @@ _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ
 #: A sentence that begins so, folded, says nothing without the one before it.
 _LEANING = re.compile(
     r"(?:il|elle|ils|elles|ce|cela|ceci|cette|ces|celui|celle|dans ce cas|en effet|sinon|de plus|en outre|ainsi|"
-    r"it|its|this|that|these|those|they|he|she|such|otherwise|thus|therefore|instead|in this case|also|then)\b"
+    r"par exemple|une? autre|d'autres|le premier|la premiere|comme (?:indique|mentionne|vu|dit)|"
+    r"it|its|this|that|these|those|they|he|she|such|otherwise|thus|therefore|instead|in this case|also|then|"
+    r"for (?:example|instance)|another|the (?:former|latter|answer|result)|as (?:mentioned|described|noted|explained|shown))\b"
+    # « Les pseudo-paquets permettent ainsi… », "The table also shows…"
+    r"|(?:[^\W\d_]+\W+){1,5}(?:ainsi|donc|egalement|quant a (?:lui|elle|eux|elles)|also|thus|therefore)\b(?! que)"
 )
 #: Nor is the one before it true without one that begins so, folded, behind its marks.
 _CONTRASTING = re.compile(
@@ -109,7 +114,8 @@ def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:
     """A passage under its question; two under the same one are told apart by where they stand."""
     place = passage.place(between=" › ")
-    text = telling_part(passage.content, question, place)
+    limit = settings.MAX_QUOTE_CHARACTERS if number > 1 else settings.MAX_FIRST_QUOTE_CHARACTERS
+    text = telling_part(passage.content, question, place, limit)
     quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(text).splitlines())
     heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
     rest = f"\n\n{_rest(passage, number)}" if text != passage.content.strip() else ""
@@ -122,15 +128,17 @@ def _rest(passage: Passage, number: int) -> str:
     return f"*{_('Le passage entier est dans la source')}* [{number}]"
 
 
-def telling_part(content: str, question: str, place: str = "") -> str:
-    """Of a passage in Markdown what answers the question, at most about `MAX_QUOTE_CHARACTERS`; all of it where it is short."""
+def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
+    """Of a passage in Markdown what answers the question, at most about `limit` characters (`MAX_QUOTE_CHARACTERS`); all of it where it is short."""
     content = content.strip()
-    limit = settings.MAX_QUOTE_CHARACTERS
-    if len(content) <= limit:
-        return content
+    limit = settings.MAX_QUOTE_CHARACTERS if limit is None else limit
     pieces = _pieces(content)
-    chosen = _choose(pieces, _ranked(_weighted(pieces, question, place)), limit)
-    return _joined(pieces, chosen)
+    if len(content) > limit:
+        return _joined(pieces, _choose(pieces, _ranked(_weighted(pieces, question, place)), limit))
+    # What its last sentence announces is in another passage.
+    *others, last = range(len(pieces)) or [0]
+    is_dangling = others and pieces[last].announces and not pieces[last].level
+    return _joined(pieces, others) if is_dangling else content
 
 
 def _pieces(content: str) -> list[_Piece]:

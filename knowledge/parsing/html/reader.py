@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from bs4 import Tag
 from bs4.element import Comment, NavigableString, PageElement
@@ -23,6 +24,12 @@ from knowledge.parsing.html.tree import BLOCKS, attribute, nearest, tags_named
 _MAX_DEPTH = 60
 _READ = BLOCKS | {TAKEN_OUT}
 _LISTS = ("ul", "ol", "menu")
+#: What DocBook, Sphinx, Asciidoctor, GitBook and Bootstrap call a box of advice beside the text.
+_BOXES = frozenset(
+    "note tip warning caution important admonition admonitionblock callout hint alert".split()
+)
+#: How far above its title such a box begins.
+_BOX_DEPTH = 2
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|brush:)-?\s?([A-Za-z][\w+#-]{0,20})")
 #: Names that tools give to code without a language.
 _NO_LANGUAGE = frozenset(["default", "none", "text", "notranslate", "plaintext", "source"])
@@ -68,6 +75,8 @@ class HtmlReader:
 
     def _block(self, tag: Tag, depth: int) -> None:
         match tag.name:
+            case "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if _titles_a_box(tag):
+                self._outline.add(_wrap(plain_text(tag), "**"))
             case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
                 self._outline.heading(int(tag.name[1]), plain_text(tag), anchor=anchor_of(tag))
             case "ul" | "ol" | "menu":
@@ -141,6 +150,12 @@ class HtmlReader:
         else:
             title = _wrap(label, "**")
             self._outline.add(f"{title}\n\n{text}".strip() if label else text, anchor=anchor)
+
+
+def _titles_a_box(heading: Tag) -> bool:
+    """Whether what follows the box stands under the heading before it again: « Note » is no section."""
+    around = list(islice(heading.parents, _BOX_DEPTH))
+    return any(not _BOXES.isdisjoint(attribute(tag, "class").lower().split()) for tag in around)
 
 
 def plain_text(tag: Tag) -> str:

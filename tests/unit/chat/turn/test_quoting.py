@@ -365,3 +365,32 @@ def test_what_is_quoted_stands_in_the_passage_in_its_order(blocks: list[str], as
 def test_any_limit_quotes_something(settings: Settings, limit: int) -> None:
     settings.MAX_QUOTE_CHARACTERS = limit
     assert "archiver" in telling_part(TECHNICAL, "What must be stopped before an upgrade?")
+
+
+def test_first_passage_is_quoted_whole_where_the_others_are_cut() -> None:
+    content = f"La demande se fait en mairie. {PADDING * 3}Le délai est de 3 semaines."
+    first, second = quoted_text(
+        [passage(content), passage(content + " Fin.", chunk_id=2)], "Quel est le délai ?"
+    ).split("[2]")[:2]
+    assert f"> {content}" in first
+    assert "[…]" in second
+
+
+def test_announcement_without_what_it_announces_is_left_out() -> None:
+    told = telling_part("Le service s'arrête seul.\n\nPrenons un cas :", "Pourquoi ?")
+    assert told == "Le service s'arrête seul. […]"
+    assert telling_part("Prenons un cas :", "Pourquoi ?") == "Prenons un cas :"
+
+
+@pytest.mark.parametrize(
+    "leaning",
+    [
+        "Le pseudo-paquet permet ainsi le suivi des archives.",
+        "The table also shows the archives.",
+        "Une autre option liste les archives.",
+        "For example, the archives are listed.",
+    ],
+)
+def test_sentence_that_goes_on_is_quoted_with_the_one_before_it(leaning: str) -> None:
+    told = telling_part(f"{PADDING}{PADDING}Il y a un dépôt. {leaning} {PADDING}", "archives")
+    assert f"Il y a un dépôt. {leaning}" in told

@@ -1,5 +1,7 @@
 """HTML pages: what is content, and the questions that markup declares."""
 
+import pytest
+
 from knowledge.parsing.base import ParsedDocument
 from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.registry import parse_document
@@ -31,6 +33,21 @@ def test_headings_lists_and_tables_keep_their_structure() -> None:
     ]
     assert parsed.blocks[0].text == "- un\n  - deux"
     assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        '<div class="note"><h3 class="title">Note</h3><p>Sous réserve.</p></div>',
+        '<section class="Admonition tip"><h2>Note</h2><p>Sous réserve.</p></section>',
+        '<div class="alert alert-info"><div><h4>Note</h4></div><p>Sous réserve.</p></div>',
+    ],
+)
+def test_title_of_a_box_is_no_heading_of_what_follows_it(box: str) -> None:
+    page = f"<h1>Guide</h1><h2>Dates</h2><h3>Saisie</h3><p>Avant.</p>{box}<p>Après.</p>"
+    blocks = parse(page).blocks
+    assert {block.headings for block in blocks} == {("Dates", "Saisie")}
+    assert [block.text for block in blocks] == ["Avant.", "**Note**", "Sous réserve.", "Après."]
 
 
 def test_page_title_is_used_without_h1() -> None:
