@@ -290,9 +290,10 @@ TITLE_TIMEOUT_SECONDS = 20.0
 SUMMARY_TIMEOUT_SECONDS = 20.0
 #: How long an open socket or stream may go on asking, stopping and listening before its rights are looked at again.
 RIGHTS_CHECK_SECONDS = 5.0
-#: A passage longer than this is cut in a prompt, and a quoted one in an answer without a model: the first there is seldom longer
-#: (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at 700, somebody who had not the source understood six.
+#: A passage longer than this is cut in a prompt.
 MAX_PASSAGE_CHARACTERS = 6_000
+#: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at 700, somebody
+#: who had not the source understood six.
 MAX_FIRST_QUOTE_CHARACTERS = 1_400
 MAX_QUOTE_CHARACTERS = 700
 #: The longest comment beside a verdict on an answer.

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 #: Passages that are shown before a cited one, and after it, in a document without pages.
 _AROUND = 1
+#: From which share of its marked area on a passage is looked for on a page.
+_FAIR_SHARE = 0.2
 
 #: Left, top, width, height in hundredths of the page's width and height.
 Box = tuple[float, float, float, float]
@@ -32,13 +34,14 @@ class CitedPages:
     boxes: dict[int, list[Box]]
 
     @property
-    def most_on(self) -> int:
-        """The page that most of it stands on: a footnote of the page before may belong to it."""
-
-        def marked(page: int) -> float:
-            return sum(width * height for _x, _y, width, height in self.boxes[page])
-
-        return max(self.boxes, key=lambda page: (marked(page), -page))
+    def opens_on(self) -> int:
+        """The first page with a fair share of it: a footnote of the page before may belong to it."""
+        marked = {
+            page: sum(width * height for _x, _y, width, height in boxes)
+            for page, boxes in self.boxes.items()
+        }
+        fair = _FAIR_SHARE * sum(marked.values())
+        return next(page for page in self.boxes if marked[page] >= fair)
 
 
 def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPages | None:

@@ -5,12 +5,13 @@ what no longer exists, so a deleted chunk stops answering at once. All compariso
 
 Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
 a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
-best overlap with the question's words. Without a weight, or the question's text, the relevance is the cosine. Passages are ranked by
-it and by what is found beside them (`Passage.support`), and held to the guard rail by it and the nearest question
+best overlap with the question's words. Without a weight, or the question's text, the relevance is the cosine and ranks
+passages; else they are ranked by it and what is found beside them (`Passage.support`). They are held to the guard rail by it and the nearest question
 (`SearchResult.nearness`); a stored answer is let out by its cosine alone and the second key.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,6 +38,10 @@ _FARTHER = 0.5
 #: What the best other hit of a passage's section adds to its place, of that hit's distance to the least relevant one: a page on which
 #: several passages are near the question comes before a page with one that is as near (`benchmarks/documents`, `benchmarks/retrieval`).
 _SUPPORT = 0.3
+#: And at most of so much distance: a small index has hits that are far from anything.
+_SUPPORT_REACH = 0.4
+#: How exactly two places are told apart; cosines come with seven decimals.
+_PLACE_DECIMALS = 9
 #: What being of the detected category is worth, of the distance between the first hit and the last: the same for models
 #: whose cosines lie wide apart and for those that lie close (`benchmarks/retrieval`).
 CATEGORY_LEAD = 0.25
@@ -74,11 +79,13 @@ class SearchResult:
 
     def weighed(self, weight: float) -> "SearchResult":
         """The same hits, each by that share of its relevance."""
-        hits = (
-            hit.with_values(lift=hit.relevance * weight - hit.score, support=hit.support * weight)
-            for hit in self.hits
-        )
+        hits = (hit.with_values(lift=hit.relevance * weight - hit.score) for hit in self.hits)
         return SearchResult(tuple(hits), self.late)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether some passage has its place from those around it."""
+        return any(hit.support for hit in self.hits)
 
     @property
     def best_score(self) -> float:
@@ -238,7 +245,8 @@ def best_of(results: Iterable[SearchResult]) -> SearchResult:
         known = best.get(hit.point_id)
         if known is None or hit.relevance > known.relevance:
             best[hit.point_id] = hit
-    return SearchResult(tuple(sorted(best.values(), key=_place)))
+    is_supported = any(result.is_supported for result in (first, *others))
+    return _in_order(list(best.values()), is_supported=is_supported)
 
 
 def with_category(
@@ -278,33 +286,44 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
         key: _taken_together(of_type.values()) + lexical_weight * overlap[key]
         for key, of_type in nearest.items()
     }
-    support = _support_of(hits, relevance)
-    known = [
-        hit.with_values(
-            lift=relevance[hit.chunk_key] - hit.score, support=support.get(hit.chunk_key, 0.0)
-        )
-        for hit in hits
-    ]
-    return SearchResult(hits=tuple(sorted(known, key=_place)))
+    known = [hit.with_values(lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
+    return _in_order(known, is_supported=True)
 
 
-def _place(hit: Passage) -> tuple[float, float, str]:
-    return -(hit.relevance + hit.support), -hit.score, hit.point_id
+def _in_order(hits: Sequence[Passage], *, is_supported: bool) -> SearchResult:
+    """Hits in the order of a result, with what the passages around each add to its place; nothing where words were not looked at."""
+    support = _support_of(hits) if is_supported else {}
+    known = (hit.with_values(support=support.get(hit.chunk_key, 0.0)) for hit in hits)
+    return SearchResult(tuple(sorted(known, key=_place)))
 
 
-def _support_of(hits: Sequence[Passage], relevance: Mapping[object, float]) -> dict[object, float]:
-    """What the best chunk of each section has from the next one; a validated answer as much as any: it needs no neighbour."""
+def _place(hit: Passage) -> tuple[float, bool, float, str]:
+    # Rounded: hits of one chunk are told apart by their cosines alone.
+    place = round(hit.relevance + hit.support, _PLACE_DECIMALS)
+    return -place, not hit.is_faq, -hit.score, hit.point_id
+
+
+def _support_of(hits: Sequence[Passage]) -> dict[object, float]:
+    """What the best chunk of each section has from the next one.
+
+    A validated answer stands alone, so it has what keeps it before the chunks that it is as relevant as, or more.
+    """
+    relevance: dict[object, float] = {}
+    sections: dict[object, dict[object, None]] = {}
+    for hit in sorted(hits, key=lambda hit: hit.point_id):
+        relevance[hit.chunk_key] = max(hit.relevance, relevance.get(hit.chunk_key, -math.inf))
+        sections.setdefault(hit.section_key, {})[hit.chunk_key] = None
     least = min(relevance.values(), default=0.0)
-    sections: dict[object, dict[object, float]] = {}
-    for hit in hits:
-        sections.setdefault(hit.section_key, {})[hit.chunk_key] = relevance[hit.chunk_key]
     support: dict[object, float] = {}
-    for of_chunk in sections.values():
-        best, *others = sorted(of_chunk, key=lambda key: -of_chunk[key])
+    for of_section in sections.values():
+        best, *others = sorted(of_section, key=lambda key: -relevance[key])
         if others:
-            support[best] = _SUPPORT * (of_chunk[others[0]] - least)
-    most = max(support.values(), default=0.0)
-    return support | {hit.chunk_key: most for hit in hits if hit.is_faq}
+            support[best] = _SUPPORT * min(relevance[others[0]] - least, _SUPPORT_REACH)
+    reached = {key: relevance[key] + added for key, added in support.items()}
+    for answer in {hit.chunk_key for hit in hits if hit.is_faq}:
+        passed = (place for key, place in reached.items() if relevance[key] <= relevance[answer])
+        support[answer] = max(0.0, max(passed, default=0.0) - relevance[answer])
+    return support
 
 
 def _taken_together(cosines: Collection[float]) -> float:
@@ -372,7 +391,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
     ]
     known = {hit.point_id for hit in late}
     hits = [*late, *(hit for hit in result.hits if hit.point_id not in known)]
-    return SearchResult(tuple(sorted(hits, key=lambda hit: (-hit.relevance, -hit.score))))
+    return _in_order(hits, is_supported=result.is_supported)
 
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:

@@ -39,7 +39,7 @@ _LEANING = re.compile(
     r"it|its|this|that|these|those|they|he|she|such|otherwise|thus|therefore|instead|in this case|also|then|"
     r"for (?:example|instance)|another|the (?:former|latter|answer|result)|as (?:mentioned|described|noted|explained|shown))\b"
     # « Les pseudo-paquets permettent ainsi… », "The table also shows…"
-    r"|(?:[^\W\d_]+\W+){1,5}(?:ainsi|donc|egalement|quant a (?:lui|elle|eux|elles)|also|thus|therefore)\b(?! que)"
+    r"|(?:[^\W\d_]+\W+){1,5}(?:ainsi|donc|egalement|quant a (?:lui|elle|eux|elles)|also|thus|therefore)\b(?! qu)"
 )
 #: Nor is the one before it true without one that begins so, folded, behind its marks.
 _CONTRASTING = re.compile(
@@ -51,6 +51,8 @@ _CONTRASTING = re.compile(
 _CONTRASTING_INSIDE = re.compile(rf"[.!?][ \t]+{_CONTRASTING.pattern}")
 #: What stands in bold at the beginning of a paragraph; alone on its line it is the title, or the term, of what follows.
 _BOLD = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__)[ \t]*:?")
+#: A line that is no plain prose: of a list, a table, a heading, a quotation, code, or with a term in bold.
+_MARKED_LINE = re.compile(r"\s*(?:[-*+#|>]|\d+[.)]\s|```)")
 #: How deep a bold line stands: under any heading (1 to 6).
 _BOLD_LEVEL = 7
 #: What a word counts that the passage's own headings say: every piece is about it.
@@ -116,6 +118,8 @@ def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> s
     place = passage.place(between=" › ")
     limit = settings.MAX_QUOTE_CHARACTERS if number > 1 else settings.MAX_FIRST_QUOTE_CHARACTERS
     text = telling_part(passage.content, question, place, limit)
+    if text == passage.content.strip() and not passage.question:
+        text = _without_open_end(text)
     quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(text).splitlines())
     heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
     rest = f"\n\n{_rest(passage, number)}" if text != passage.content.strip() else ""
@@ -132,13 +136,22 @@ def telling_part(content: str, question: str, place: str = "", limit: int | None
     """Of a passage in Markdown what answers the question, at most about `limit` characters (`MAX_QUOTE_CHARACTERS`); all of it where it is short."""
     content = content.strip()
     limit = settings.MAX_QUOTE_CHARACTERS if limit is None else limit
+    if len(content) <= limit:
+        return content
     pieces = _pieces(content)
-    if len(content) > limit:
-        return _joined(pieces, _choose(pieces, _ranked(_weighted(pieces, question, place)), limit))
-    # What its last sentence announces is in another passage.
-    *others, last = range(len(pieces)) or [0]
-    is_dangling = others and pieces[last].announces and not pieces[last].level
-    return _joined(pieces, others) if is_dangling else content
+    return _joined(pieces, _choose(pieces, _ranked(_weighted(pieces, question, place)), limit))
+
+
+def _without_open_end(content: str) -> str:
+    """A passage of a document without a last sentence that announces what is in the next one, if something else is left of it."""
+    *lines, last = content.rstrip().splitlines() or [""]
+    *sentences, sentence = _SENTENCE.split(last)
+    stands_alone = bool(sentences) or (bool(lines) and not lines[-1].strip())
+    before = "\n".join([*lines, " ".join(sentences)]).rstrip()
+    is_said = before.endswith((".", "!", "?", "…", ")", "|", "`", ";"))
+    if not (sentence.endswith(":") and stands_alone and is_said) or _MARKED_LINE.match(last):
+        return content
+    return f"{before} {_LEFT_OUT}" if sentences else f"{before}\n\n{_LEFT_OUT}"
 
 
 def _pieces(content: str) -> list[_Piece]:

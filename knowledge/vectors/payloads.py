@@ -90,7 +90,7 @@ class Passage:
 
     @property
     def relevance(self) -> float:
-        """What ranks its chunk; the cosine where words were not looked at."""
+        """What ranks its chunk, with `support`, and is held to the guard rail; the cosine where words were not looked at."""
         return self.score + self.lift
 
     def place(self, *, between: str = " > ", untitled: str = "") -> str:
@@ -110,8 +110,9 @@ class Passage:
 
     @property
     def section_key(self) -> tuple[object, ...]:
-        """What the passages of one page, or of one part of a long document, have in common."""
-        if self.document_id is None:
+        """What passages of one document under the same outermost heading have in common: with a trail (`ParsedDocument.above`) the page,
+        without one its sections. The legacy format does not say where a passage stands."""
+        if self.document_id is None or self.type is PointType.LEGACY:
             return self.chunk_key
         return (self.document_id, self.parent_context.partition(" > ")[0])
 

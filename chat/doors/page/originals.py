@@ -57,7 +57,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         "document": pages.document,
         "text": passage.source.get("text"),
         "token": token,
-        "passage_on": pages.most_on,
+        "passage_on": pages.opens_on,
         "pages": [
             {
                 "number": number,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 
 from bs4 import Tag
 from bs4.element import Comment, NavigableString, PageElement
@@ -18,7 +18,7 @@ from knowledge.parsing.base import (
 from knowledge.parsing.html.anchors import anchor_of
 from knowledge.parsing.html.surroundings import TAKEN_OUT
 from knowledge.parsing.html.tables import grid, is_for_layout, is_single, rows_of
-from knowledge.parsing.html.tree import BLOCKS, attribute, nearest, tags_named
+from knowledge.parsing.html.tree import BLOCKS, HEADINGS, attribute, nearest, tags_named
 
 #: Deeper than this, a tree is not a page: its text is taken as it comes.
 _MAX_DEPTH = 60
@@ -29,7 +29,9 @@ _BOXES = frozenset(
     "note tip warning caution important admonition admonitionblock callout hint alert".split()
 )
 #: How far above its title such a box begins.
-_BOX_DEPTH = 2
+_BOX_DEPTH = 4
+#: Whose class is that of the page.
+_ROOTS = ("main", "article", "body", "html")
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|brush:)-?\s?([A-Za-z][\w+#-]{0,20})")
 #: Names that tools give to code without a language.
 _NO_LANGUAGE = frozenset(["default", "none", "text", "notranslate", "plaintext", "source"])
@@ -76,7 +78,7 @@ class HtmlReader:
     def _block(self, tag: Tag, depth: int) -> None:
         match tag.name:
             case "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if _titles_a_box(tag):
-                self._outline.add(_wrap(plain_text(tag), "**"))
+                self._outline.add(_wrap(plain_text(tag), "**"), anchor=anchor_of(tag))
             case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
                 self._outline.heading(int(tag.name[1]), plain_text(tag), anchor=anchor_of(tag))
             case "ul" | "ol" | "menu":
@@ -154,8 +156,12 @@ class HtmlReader:
 
 def _titles_a_box(heading: Tag) -> bool:
     """Whether what follows the box stands under the heading before it again: « Note » is no section."""
-    around = list(islice(heading.parents, _BOX_DEPTH))
-    return any(not _BOXES.isdisjoint(attribute(tag, "class").lower().split()) for tag in around)
+    around = takewhile(lambda tag: tag.name not in _ROOTS, islice(heading.parents, _BOX_DEPTH))
+    return heading.name != "h1" and any(
+        not _BOXES.isdisjoint(attribute(tag, "class").lower().split())
+        and len(tags_named(tag, HEADINGS)) == 1
+        for tag in around
+    )
 
 
 def plain_text(tag: Tag) -> str:

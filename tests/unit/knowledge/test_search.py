@@ -1,13 +1,14 @@
 """What a search result answers, at and beside each threshold."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models import CategoryUse
-from knowledge.search import SearchResult, Thresholds, ranked, with_category
+from knowledge.search import SearchResult, Thresholds, best_of, ranked, with_category
 from knowledge.vectors.payloads import Passage, PointType
 
 HIT = Passage(
@@ -109,6 +110,45 @@ def test_validated_answer_is_not_overtaken_for_want_of_neighbours() -> None:
     answer = replace(HIT, point_id="f", document_id=None, chunk_id=None, score=0.51, is_faq=True)
     page = [on_page(2, 2, 0.5), on_page(2, 3, 0.45), on_page(3, 4, 0.2)]
     assert ranked([*page, answer], lexical_weight=0.6).hits[0].is_faq
+
+
+def test_validated_answer_passes_a_nearer_passage_only_with_a_page_that_does() -> None:
+    answer = replace(HIT, point_id="f", document_id=None, chunk_id=None, score=0.49, is_faq=True)
+    alone, far = on_page(1, 1, 0.55), on_page(3, 4, 0.1)
+    page = [on_page(2, 2, 0.45), on_page(2, 3, 0.44)]
+    found = ranked([answer, alone, *page, far], lexical_weight=0.6).hits
+    assert [hit.point_id for hit in found][:3] == ["f", "2-2", "1-1"]
+    page = [on_page(2, 2, 0.4), on_page(2, 3, 0.39)]
+    found = ranked([answer, alone, *page, far], lexical_weight=0.6).hits
+    assert [hit.point_id for hit in found][:3] == ["1-1", "f", "2-2"]
+
+
+def test_hit_that_is_far_from_anything_lifts_no_page() -> None:
+    page = [on_page(2, 2, 0.5), on_page(2, 3, 0.49)]
+    found = ranked([on_page(1, 1, 0.63), *page, on_page(3, 4, -0.5)], lexical_weight=0.6)
+    assert found.hits[0].chunk_id == 1
+
+
+def test_reading_in_which_a_passage_stands_alone_takes_no_support_away() -> None:
+    one = ranked([on_page(1, 1, 0.5), on_page(1, 2, 0.45), on_page(2, 3, 0.55)], 0.6)
+    far = on_page(3, 4, 0.1)
+    one = ranked([*one.hits, far], 0.6)
+    assert one.hits[0].chunk_id == 1
+    merged = best_of([one, ranked([on_page(1, 1, 0.51), far], 0.6)])
+    assert [hit.chunk_id for hit in merged.hits][:2] == [1, 3]
+    assert merged.hits[0].relevance == pytest.approx(0.51)
+
+
+def test_one_of_two_equal_passages_is_supported_whichever_came_first() -> None:
+    hits = [on_page(1, 1, 0.5), on_page(1, 2, 0.5), on_page(2, 3, 0.5), on_page(2, 4, 0.3)]
+    orders = [[hit.point_id for hit in ranked(drawn, 0.6).hits] for drawn in permutations(hits)]
+    assert all(order == orders[0] for order in orders)
+
+
+def test_passages_of_the_legacy_format_say_not_where_they_stand() -> None:
+    legacy = [replace(on_page(2, n, 0.5), type=PointType.LEGACY, parent_context="") for n in (2, 3)]
+    found = ranked([on_page(1, 1, 0.51), *legacy, on_page(3, 4, 0.1)], lexical_weight=0.6)
+    assert found.hits[0].chunk_id == 1
 
 
 @given(

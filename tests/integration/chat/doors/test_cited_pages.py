@@ -92,12 +92,15 @@ class CitedPageTests(TestCase):
         assert 80 < width < 100
         assert 5 < height < 40
 
-    def test_it_opens_where_most_of_the_passage_stands(self) -> None:
+    def test_it_opens_where_the_passage_begins_and_not_at_a_footnote(self) -> None:
         note, body = [1, 0.1, 0.9, 0.8, 0.93], [2, 0.1, 0.1, 0.8, 0.4]
         Chunk.objects.filter(pk=self.chunk.pk).update(places=[note, body])
         first, second = self.page().content.decode().split('id="page-2"')
         assert 'id="passage"' not in first
         assert second.count('id="passage"') == 1
+        begun = [1, 0.1, 0.7, 0.8, 0.9]
+        Chunk.objects.filter(pk=self.chunk.pk).update(places=[begun, body])
+        assert 'id="passage"' in self.page().content.decode().split('id="page-2"')[0]
 
     def test_page_is_drawn_apart_and_kept_by_this_browser_alone(self) -> None:
         response = self.image()

@@ -376,10 +376,37 @@ def test_first_passage_is_quoted_whole_where_the_others_are_cut() -> None:
     assert "[…]" in second
 
 
-def test_announcement_without_what_it_announces_is_left_out() -> None:
-    told = telling_part("Le service s'arrête seul.\n\nPrenons un cas :", "Pourquoi ?")
-    assert told == "Le service s'arrête seul. […]"
-    assert telling_part("Prenons un cas :", "Pourquoi ?") == "Prenons un cas :"
+@pytest.mark.parametrize(
+    ("content", "quoted"),
+    [
+        ("Le service s'arrête seul.\n\nPrenons un cas :", "Le service s'arrête seul.\n>\n> […]"),
+        ("Il s'arrête toujours. Prenons un cas :", "Il s'arrête toujours. […]"),
+    ],
+)
+def test_announcement_without_what_it_announces_is_left_out(content: str, quoted: str) -> None:
+    told = quoted_text([passage(content)], "Pourquoi ?")
+    assert f"> {quoted}\n\n*Le passage entier" in told
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Prenons un cas :",
+        "## Durée\n\nDurée du prêt :",
+        "Questions :\n\nContact : tel 1\nAdresse :",
+        "Pièces à fournir :\n\n- un justificatif.\n- pour les mineurs :",
+        "Ouvert.\n\n- le lundi\n\n**Le mardi :**",
+    ],
+)
+def test_short_passage_that_ends_in_a_colon_otherwise_is_quoted_whole(content: str) -> None:
+    told = quoted_text([passage(content)], "Pourquoi ?")
+    assert "\n".join(f"> {line}".rstrip() for line in content.splitlines()) in told
+
+
+def test_answer_to_a_question_is_quoted_to_its_end() -> None:
+    content = "Appelez le service. Numéro :"
+    answer = replace(passage(content), question="Qui appeler ?", is_faq=True)
+    assert content in quoted_text([answer], "Qui appeler ?")
 
 
 @pytest.mark.parametrize(

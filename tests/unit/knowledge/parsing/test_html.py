@@ -50,6 +50,16 @@ def test_title_of_a_box_is_no_heading_of_what_follows_it(box: str) -> None:
     assert [block.text for block in blocks] == ["Avant.", "**Note**", "Sous réserve.", "Après."]
 
 
+def test_headings_of_sections_that_are_called_as_boxes_are_stay_headings() -> None:
+    page = (
+        '<main class="note"><h1>Congés</h1><section class="important"><h2>Délais</h2><p>Un.</p>'
+        "<h2>Recours</h2><p>Deux.</p></section></main>"
+    )
+    parsed = parse(page)
+    assert parsed.title == "Congés"
+    assert [block.headings for block in parsed.blocks] == [("Délais",), ("Recours",)]
+
+
 def test_page_title_is_used_without_h1() -> None:
     assert parse("<p>Texte.</p>", "<title>Ma page</title>").title == "Ma page"
 
