@@ -293,7 +293,11 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
 def _in_order(hits: Sequence[Passage], *, is_supported: bool) -> SearchResult:
     """Hits in the order of a result, with what the passages around each add to its place; nothing where words were not looked at."""
     support = _support_of(hits) if is_supported else {}
-    known = (hit.with_values(support=support.get(hit.chunk_key, 0.0)) for hit in hits)
+    known = [
+        hit if hit.support == added else hit.with_values(support=added)
+        for hit in hits
+        for added in (support.get(hit.chunk_key, 0.0),)
+    ]
     return SearchResult(tuple(sorted(known, key=_place)))
 
 
