@@ -40,7 +40,7 @@ class CitedPages:
             page: sum(width * height for _x, _y, width, height in boxes)
             for page, boxes in self.boxes.items()
         }
-        fair = _FAIR_SHARE * sum(marked.values())
+        fair = min(_FAIR_SHARE * sum(marked.values()), max(marked.values()))
         return next(page for page in self.boxes if marked[page] >= fair)
 
 

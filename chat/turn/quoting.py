@@ -51,7 +51,7 @@ _CONTRASTING = re.compile(
 _CONTRASTING_INSIDE = re.compile(rf"[.!?][ \t]+{_CONTRASTING.pattern}")
 #: What stands in bold at the beginning of a paragraph; alone on its line it is the title, or the term, of what follows.
 _BOLD = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__)[ \t]*:?")
-#: A line that is no plain prose: of a list, a table, a heading, a quotation, code, or with a term in bold.
+#: A line that is no plain prose: of a list, a table, a heading, a quotation or code, or one that begins with emphasis.
 _MARKED_LINE = re.compile(r"\s*(?:[-*+#|>]|\d+[.)]\s|```)")
 #: How deep a bold line stands: under any heading (1 to 6).
 _BOLD_LEVEL = 7

@@ -13,6 +13,7 @@ from fpdf import FPDF
 from agents.models import Audience, Specialist
 from chat.archive.cited_passages import passage_token
 from chat.models import Message, Role
+from knowledge.cited_pages import Box, CitedPages
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document
 from tests.factories import (
@@ -101,6 +102,11 @@ class CitedPageTests(TestCase):
         begun = [1, 0.1, 0.7, 0.8, 0.9]
         Chunk.objects.filter(pk=self.chunk.pk).update(places=[begun, body])
         assert 'id="passage"' in self.page().content.decode().split('id="page-2"')[0]
+
+    def test_passage_that_is_thin_on_each_of_many_pages_opens_too(self) -> None:
+        boxes: dict[int, list[Box]] = {page: [(10.0, 10.0, 80.0, 5.0)] for page in range(1, 9)}
+        assert CitedPages(self.document, boxes).opens_on == 1
+        assert CitedPages(self.document, {3: []}).opens_on == 3
 
     def test_page_is_drawn_apart_and_kept_by_this_browser_alone(self) -> None:
         response = self.image()
